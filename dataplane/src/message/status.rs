@@ -1,0 +1,153 @@
+//! What the tmaster knows of a running topology, and the counters it is made of.
+
+use super::Report;
+use crate::ids::{ContainerId, Epoch, Incarnation, TaskId};
+use rkyv::{Archive, Deserialize, Serialize};
+
+/// Where a topology is in its life.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum TopologyState {
+    /// Processes are starting; no tuple flows.
+    Starting,
+    /// Tuples flow.
+    Running,
+    /// Spouts have been told to end.
+    Draining,
+    /// Every task has ended by itself.
+    Completed,
+    /// Every task has ended after a drain.
+    Interrupted,
+    /// It cannot go on.
+    Failed,
+    /// It was killed.
+    Killed,
+}
+
+/// A topology as its tmaster sees it.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+pub struct TopologyStatus {
+    /// The topology's name.
+    pub topology: String,
+    /// Where it is in its life.
+    pub state: TopologyState,
+    /// The epoch of its plan; 0 before there is one.
+    pub epoch: Epoch,
+    /// Seconds since tuples began to flow (until the end, for an ended topology).
+    pub elapsed_s: f64,
+    /// Every process that is known to run.
+    pub processes: Vec<ProcessStatus>,
+    /// Per component, in the topology's order.
+    pub components: Vec<ComponentTotals>,
+    /// Over all spouts.
+    pub spouts: SpoutTotals,
+    /// CPU seconds by role, of every process of the topology so far.
+    pub cpu_s: Vec<RoleCpu>,
+    /// Tuple copies handed to a task and neither executed nor still on their way. Exact once the topology ended.
+    pub lost: u64,
+    /// Tuples dropped, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// The newest reports, oldest first, a bounded number.
+    pub reports: Vec<Report>,
+}
+
+/// What a process is for.
+#[allow(missing_docs)]
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessRole {
+    Executor,
+    Tmaster,
+    Stmgr,
+    Instance,
+}
+
+/// One process.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+pub struct ProcessStatus {
+    /// What it is for.
+    pub role: ProcessRole,
+    /// Its container.
+    pub container: ContainerId,
+    /// The task, for an instance.
+    pub task: Option<TaskId>,
+    /// The component, for an instance.
+    pub component: Option<String>,
+    /// Its process id.
+    pub pid: u32,
+    /// How many times it was started; 0 where that is not known.
+    pub incarnation: Incarnation,
+}
+
+/// CPU time of all processes of a role.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+pub struct RoleCpu {
+    /// The role.
+    pub role: ProcessRole,
+    /// User and system time in seconds.
+    pub seconds: f64,
+}
+
+/// Cumulative counters of one process that runs a task. Read from shared memory by its stmgr.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TaskCounters {
+    /// The task.
+    pub task: TaskId,
+    /// Which process.
+    pub incarnation: Incarnation,
+    /// Tuples emitted, each once however many tasks get it.
+    pub emitted: u64,
+    /// Tuple copies handed to tasks downstream: a tuple that three tasks get counts three times.
+    pub sent: u64,
+    /// Tuples taken from upstream and given to the bolt; ticks are not counted.
+    pub executed: u64,
+    /// Tuples acked (bolt) or tuple trees completed (spout).
+    pub acked: u64,
+    /// Tuples or trees failed.
+    pub failed: u64,
+    /// Trees timed out.
+    pub timed_out: u64,
+    /// User and system CPU time of the process, in microseconds.
+    pub cpu_us: u64,
+}
+
+/// Counters of all tasks of a component.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Default)]
+pub struct ComponentTotals {
+    /// The component.
+    pub id: String,
+    /// As in [`TaskCounters`].
+    pub emitted: u64,
+    /// As in [`TaskCounters`].
+    pub executed: u64,
+    /// As in [`TaskCounters`].
+    pub acked: u64,
+    /// As in [`TaskCounters`].
+    pub failed: u64,
+    /// As in [`TaskCounters`].
+    pub timed_out: u64,
+}
+
+/// What all spouts together have seen of their tuple trees.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Default)]
+pub struct SpoutTotals {
+    /// Trees completed.
+    pub acked: u64,
+    /// Trees failed or timed out.
+    pub failed: u64,
+}

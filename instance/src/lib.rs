@@ -1,0 +1,1 @@
+//! Egret's user library.

@@ -1,0 +1,1 @@
+//! Support for the process-level tests.
