@@ -10,8 +10,12 @@ pub enum Subject {
     Topology,
     /// The component at this position.
     Component(usize),
+    /// The parallelism of the component at this position.
+    Parallelism(usize),
     /// An input of the component at this position: `(component, input)`.
     Input(usize, usize),
+    /// The grouping of such an input.
+    Grouping(usize, usize),
 }
 
 /// One thing that makes a topology invalid: what is wrong and what would be right.
@@ -61,18 +65,20 @@ impl Topology {
             if seen.insert(id.as_str(), i).is_some() {
                 problem(format!("component id `{id}` is used twice; ids must be unique"));
             }
-            if component.parallelism == 0 || component.parallelism > MAX_PARALLELISM {
-                problem(format!(
-                    "component `{id}` has parallelism {}; it must be from 1 to {MAX_PARALLELISM}",
-                    component.parallelism
-                ));
-            }
             if component.role == Role::Bolt && component.inputs.is_empty() {
                 problem(format!("bolt `{id}` reads no stream; connect it or remove it"));
             }
             if component.role == Role::Spout && !component.inputs.is_empty() {
                 problem(format!("spout `{id}` cannot read a stream; only bolts can"));
             }
+            if component.parallelism == 0 || component.parallelism > MAX_PARALLELISM {
+                let message = format!(
+                    "component `{id}` has parallelism {}; it must be from 1 to {MAX_PARALLELISM}",
+                    component.parallelism
+                );
+                problems.push(Problem { subject: Subject::Parallelism(i), message });
+            }
+            let mut problem = |message| problems.push(Problem { subject: Subject::Component(i), message });
             let mut streams = std::collections::BTreeSet::new();
             for stream in &component.outputs {
                 if !streams.insert(&stream.name) {
@@ -85,9 +91,7 @@ impl Topology {
     fn check_inputs(&self, problems: &mut Vec<Problem>) {
         for (i, component) in self.components.iter().enumerate() {
             for (j, input) in component.inputs.iter().enumerate() {
-                if let Some(message) = self.input_problem(i, j) {
-                    problems.push(Problem { subject: Subject::Input(i, j), message });
-                }
+                problems.extend(self.input_problem(i, j));
                 let twice = component.inputs[..j]
                     .iter()
                     .any(|o| (&o.from, &o.stream) == (&input.from, &input.stream));
@@ -102,12 +106,14 @@ impl Topology {
         }
     }
 
-    fn input_problem(&self, component: usize, input: usize) -> Option<String> {
+    fn input_problem(&self, component: usize, at: usize) -> Option<Problem> {
         let reader = &self.components[component].id;
-        let input = &self.components[component].inputs[input];
+        let input = &self.components[component].inputs[at];
+        let wrong_input = |message| Some(Problem { subject: Subject::Input(component, at), message });
+        let wrong_grouping = |message| Some(Problem { subject: Subject::Grouping(component, at), message });
         let Some(source) = self.components.iter().find(|c| c.id == input.from) else {
             let ids = self.components.iter().map(|c| c.id.as_str());
-            return Some(format!(
+            return wrong_input(format!(
                 "bolt `{reader}` reads component `{}`, which does not exist{}",
                 input.from,
                 suggestion(&input.from, ids)
@@ -116,18 +122,18 @@ impl Topology {
         let Some(stream) = source.outputs.iter().find(|s| s.name == input.stream) else {
             let names: Vec<_> = source.outputs.iter().map(|s| format!("`{}`", s.name)).collect();
             let declared = if names.is_empty() { "no stream".to_owned() } else { names.join(", ") };
-            return Some(format!(
+            return wrong_input(format!(
                 "bolt `{reader}` reads stream `{}` of `{}`, which declares {declared}",
                 input.stream, source.id
             ));
         };
         let (Grouping::Fields(fields) | Grouping::PartialKey(fields)) = &input.grouping else { return None };
         if fields.is_empty() {
-            return Some(format!("the grouping of `{reader}` on `{}` names no field", source.id));
+            return wrong_grouping(format!("the grouping of `{reader}` on `{}` names no field", source.id));
         }
         let unknown = fields.iter().find(|f| stream.schema.position(f).is_none())?;
         let declared: Vec<_> = stream.schema.fields.iter().map(|f| format!("`{}`", f.name)).collect();
-        Some(format!(
+        wrong_grouping(format!(
             "bolt `{reader}` groups stream `{}` of `{}` by field `{unknown}`, but the stream declares {}",
             stream.name,
             source.id,
