@@ -1,1 +1,25 @@
-//! (in progress)
+//! Memory that the processes of a container share: the pool of blocks, and a channel of two rings per instance.
+//!
+//! * [`pool`]: the blocks, in size classes, in one sealed `memfd` per container.
+//! * [`block`]: a block that this process owns, and its bytes for a gather write.
+//! * [`descriptor`]: the 16 bytes that name a block in a ring.
+//! * [`ring`]: a single-producer single-consumer queue of descriptors.
+//! * [`park`]: how a consumer sleeps and a producer wakes it.
+//! * [`channel`]: the rings, the parker and the counters between one instance and its stmgr.
+//!
+//! Ownership of a block moves only with its descriptor through a ring. Nothing here knows what a block holds.
+
+pub mod block;
+pub mod channel;
+pub mod descriptor;
+mod map;
+pub mod park;
+pub mod pool;
+pub mod ring;
+
+pub use block::{BlockBytes, OwnedBlock};
+pub use channel::{Channel, ChannelEnd, Counters, IN_SLOTS, OUT_SLOTS};
+pub use descriptor::{Descriptor, DescriptorKind, MAX_COUNT};
+pub use park::{Parker, Waker};
+pub use pool::{CLASSES, Class, Pool, PoolConfig, PoolError};
+pub use ring::{Consumer, Full, Producer};
