@@ -50,6 +50,12 @@ impl OwnedBlock {
     }
 }
 
+impl AsMut<[u8]> for OwnedBlock {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes_mut()
+    }
+}
+
 impl Drop for OwnedBlock {
     fn drop(&mut self) {
         self.pool.release(self.id);
