@@ -1,1 +1,2 @@
 //! Egret's control plane.
+pub mod tmaster;

@@ -1,0 +1,462 @@
+//! What the tmaster decides: events in, effects out; no sockets, no clock, no state manager.
+//!
+//! Its life, from the top:
+//! 1. *Starting*: stmgrs register. When every container of the packing plan has one, a plan with a higher epoch is
+//!    stored and sent to all of them.
+//! 2. Each stmgr answers [`Message::MeshWhole`] with that epoch. When all have, the topology is *Running*.
+//! 3. A stmgr that comes back, wherever it listens now, makes a new plan with a higher epoch. The others go on
+//!    meanwhile under the plan that they have; the one that came back is told to run when its own mesh is whole.
+//! 4. *Draining* on request: spouts end. Tasks end one by one either way; a task that ended stays ended.
+//! 5. When all have ended, or on a stop request: *Stopping*. Stmgrs are told, send their last counters and close.
+//! 6. *Over*: the last status is final.
+//!
+//! A tmaster that is restarted begins at 1 with the stored plan: stmgrs that registered go on relaying, and the next
+//! epoch is higher than any that it or they know.
+
+use super::totals::Totals;
+use egret_dataplane::ids::{ContainerId, Epoch, Incarnation, TaskId};
+use egret_dataplane::message::{
+    Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, Request, RunState,
+    TopologyState, TopologyStatus,
+};
+use egret_dataplane::plan::{PackingPlan, PhysicalPlan, StmgrAddress, Topology};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// How long stmgrs may take to stop: their instances get 3 s, and one heartbeat follows.
+pub const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a newer stmgr keeps its container when its connection is lost, before an older incarnation may have it.
+/// An executor that was itself restarted counts incarnations from 1 again, so the claim cannot last for ever.
+pub const CLAIM: Duration = Duration::from_secs(10);
+
+/// How many reports a status carries.
+const REPORTS_MAX: usize = 64;
+
+/// A connection, numbered by the driver; never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerId(pub u64);
+
+/// What a tmaster starts from.
+#[derive(Debug)]
+pub struct Setup {
+    /// The topology.
+    pub topology: Topology,
+    /// Which task is where.
+    pub packing: PackingPlan,
+    /// The plan of the tmaster before this one, if there was one.
+    pub stored: Option<PhysicalPlan>,
+    /// The processes of container 0.
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// What happens to the tmaster.
+#[derive(Debug)]
+pub enum Event {
+    /// A peer that proved the secret says something.
+    Message(PeerId, Message),
+    /// The connection is gone.
+    Closed(PeerId),
+    /// A process of the topology has used this much CPU time, in seconds.
+    Cpu(ProcessRole, u32, f64),
+    /// Time has passed.
+    Tick,
+}
+
+/// What the tmaster wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Say this to each of these.
+    Send(Vec<PeerId>, Message),
+    /// Close the connection after what was sent has gone out.
+    Close(PeerId),
+    /// Store the plan, unless a newer one is stored.
+    Store(Box<PhysicalPlan>),
+    /// This is the last status; keep it.
+    Final(Box<TopologyStatus>),
+    /// End the process once everything sent has gone out.
+    Exit,
+    /// Tell the log.
+    Warn(String),
+}
+
+/// The tmaster of one topology.
+#[derive(Debug)]
+pub struct Tmaster {
+    topology: Topology,
+    plan: Option<PhysicalPlan>,
+    packing: PackingPlan,
+    /// The highest epoch that anyone has been heard to hold.
+    epoch: Epoch,
+    /// Whether a tmaster before this one made a plan, so that tuples may be flowing already.
+    recovered: bool,
+    phase: Phase,
+    drain_wanted: bool,
+    slots: BTreeMap<ContainerId, Slot>,
+    peers: BTreeMap<PeerId, ContainerId>,
+    watchers: BTreeSet<PeerId>,
+    ended: BTreeSet<TaskId>,
+    /// The stored plan lacks tasks that have ended.
+    stale: bool,
+    totals: Totals,
+    processes: Vec<ProcessStatus>,
+    reports: VecDeque<Report>,
+    started: Option<Duration>,
+    elapsed: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Running,
+    Draining,
+    Stopping { deadline: Duration, outcome: TopologyState },
+    Over(TopologyState),
+}
+
+/// One container's stmgr.
+#[derive(Debug, Default)]
+struct Slot {
+    peer: Option<PeerId>,
+    /// A stmgr has registered with this tmaster.
+    known: bool,
+    /// It was told to stop.
+    told_stop: bool,
+    /// When `peer` was lost.
+    lost_at: Duration,
+    incarnation: Incarnation,
+    address: String,
+    /// The epoch for which it said that its mesh is whole.
+    mesh: Epoch,
+}
+
+impl Tmaster {
+    /// A tmaster that waits for its stmgrs.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let slots = setup.packing.containers.iter().map(|c| (c.id, Slot::default())).collect();
+        let stored = setup.stored.as_ref();
+        Self {
+            epoch: stored.map_or(Epoch(0), |p| p.epoch),
+            recovered: stored.is_some(),
+            ended: stored.map(|p| p.ended.iter().copied().collect()).unwrap_or_default(),
+            plan: setup.stored,
+            topology: setup.topology,
+            packing: setup.packing,
+            phase: Phase::Starting,
+            drain_wanted: false,
+            slots,
+            peers: BTreeMap::new(),
+            watchers: BTreeSet::new(),
+            stale: false,
+            totals: Totals::default(),
+            processes: setup.processes,
+            reports: VecDeque::new(),
+            started: None,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Takes in one event. `now` is the time since any fixed moment, and never falls.
+    pub fn handle(&mut self, event: Event, now: Duration, effects: &mut Vec<Effect>) {
+        if let (Some(started), false) = (self.started, matches!(self.phase, Phase::Over(_))) {
+            self.elapsed = now.saturating_sub(started);
+        }
+        match event {
+            Event::Message(peer, message) => self.message(peer, message, now, effects),
+            Event::Closed(peer) => self.closed(peer, now, effects),
+            Event::Cpu(role, pid, seconds) => self.totals.cpu_sample(role, pid, seconds),
+            Event::Tick => self.finish_stop(now, effects),
+        }
+    }
+
+    /// To be called when all events at hand are taken in: what can wait until then is done once.
+    pub fn flush(&mut self, effects: &mut Vec<Effect>) {
+        let Some(plan) = self.plan.as_mut().filter(|_| self.stale) else { return };
+        self.stale = false;
+        plan.ended = self.ended.iter().copied().collect();
+        effects.push(Effect::Store(Box::new(plan.clone())));
+    }
+
+    /// The topology as it stands.
+    #[must_use]
+    pub fn status(&self) -> TopologyStatus {
+        let dropped = self.totals.dropped();
+        let lost = match self.phase {
+            Phase::Over(_) => self.totals.unexecuted(),
+            _ => dropped.iter().map(|(_, count)| count).sum(),
+        };
+        TopologyStatus {
+            topology: self.topology.name.clone(),
+            state: self.state(),
+            epoch: self.plan.as_ref().map_or(Epoch(0), |p| p.epoch),
+            elapsed_s: self.elapsed.as_secs_f64(),
+            processes: self.processes.iter().chain(self.totals.processes()).cloned().collect(),
+            components: self.totals.components(&self.topology),
+            spouts: self.totals.spouts(&self.topology),
+            cpu_s: self.totals.cpu(),
+            lost,
+            dropped,
+            reports: self.reports.iter().cloned().collect(),
+        }
+    }
+
+    fn state(&self) -> TopologyState {
+        match self.phase {
+            Phase::Starting => TopologyState::Starting,
+            Phase::Running => TopologyState::Running,
+            Phase::Over(outcome) => outcome,
+            Phase::Stopping { .. } if self.started.is_some() && !self.drain_wanted => TopologyState::Running,
+            Phase::Draining | Phase::Stopping { .. } => TopologyState::Draining,
+        }
+    }
+
+    fn run_state(&self) -> RunState {
+        match self.phase {
+            Phase::Starting => RunState::Paused,
+            Phase::Running => RunState::Running,
+            Phase::Draining => RunState::Draining,
+            Phase::Stopping { .. } | Phase::Over(_) => RunState::Stopped,
+        }
+    }
+
+    fn message(&mut self, peer: PeerId, message: Message, now: Duration, effects: &mut Vec<Effect>) {
+        match message {
+            Message::RegisterStmgr(stmgr) => self.register(peer, stmgr, now, effects),
+            Message::StatusRequest => effects.push(self.status_for(vec![peer])),
+            Message::Watch => {
+                self.watchers.insert(peer);
+                effects.push(self.status_for(vec![peer]));
+            }
+            Message::Request(request) => {
+                self.request(request, now, effects);
+                effects.push(Effect::Send(vec![peer], Message::Done));
+            }
+            other => match self.peers.get(&peer).copied() {
+                Some(container) => self.stmgr_says(container, other, now, effects),
+                None => {
+                    effects.push(Effect::Warn(
+                        "a peer spoke before it registered; its connection closes".into(),
+                    ));
+                    self.refuse(peer, "register first".to_owned(), effects);
+                }
+            },
+        }
+    }
+
+    fn stmgr_says(
+        &mut self,
+        container: ContainerId,
+        message: Message,
+        now: Duration,
+        effects: &mut Vec<Effect>,
+    ) {
+        match message {
+            Message::Heartbeat(heartbeat) => self.totals.heartbeat(container, heartbeat),
+            Message::MeshWhole(epoch) => self.mesh_whole(container, epoch, now, effects),
+            Message::TaskEnded(task) if self.packing.container_of(task) == Some(container) => {
+                self.task_ended(task);
+                self.stop_if_all_ended(now, effects);
+            }
+            Message::Report(report) => {
+                if self.reports.len() == REPORTS_MAX {
+                    self.reports.pop_front();
+                }
+                self.reports.push_back(report);
+            }
+            other => {
+                let kind = format!("{other:?}");
+                let kind = kind.split(['(', ' ']).next().unwrap_or_default();
+                effects
+                    .push(Effect::Warn(format!("the stmgr of container {container} said {kind}; ignored")));
+            }
+        }
+    }
+
+    fn register(&mut self, peer: PeerId, stmgr: RegisterStmgr, now: Duration, effects: &mut Vec<Effect>) {
+        if let Some(reason) = self.objection(&stmgr, now) {
+            effects
+                .push(Effect::Warn(format!("refused the stmgr of container {}: {reason}", stmgr.container)));
+            self.refuse(peer, reason, effects);
+            return;
+        }
+        let stopping = self.run_state() == RunState::Stopped;
+        let Some(slot) = self.slots.get_mut(&stmgr.container) else { return };
+        let old = slot.peer.replace(peer).filter(|old| *old != peer);
+        let replaced = slot.incarnation != stmgr.incarnation;
+        slot.incarnation = stmgr.incarnation;
+        slot.address = stmgr.address;
+        slot.mesh = Epoch(0);
+        slot.known = true;
+        slot.told_stop = stopping;
+        if let Some(old) = old {
+            let reason = format!("a newer stmgr has registered for container {}", stmgr.container);
+            self.refuse(old, reason, effects);
+        }
+        if replaced {
+            self.totals.stmgr_replaced(stmgr.container);
+        }
+        self.peers.insert(peer, stmgr.container);
+        self.epoch = self.epoch.max(stmgr.epoch);
+        stmgr.ended.iter().for_each(|task| self.task_ended(*task));
+        if stopping {
+            effects.push(Effect::Send(vec![peer], Message::SetState(RunState::Stopped)));
+        } else if self.slots.values().all(|slot| slot.peer.is_some()) {
+            self.publish(effects);
+            self.stop_if_all_ended(now, effects);
+        }
+    }
+
+    /// Why this stmgr cannot register, if so.
+    fn objection(&self, stmgr: &RegisterStmgr, now: Duration) -> Option<String> {
+        let container = stmgr.container;
+        if stmgr.version != PROTOCOL_VERSION {
+            return Some(format!(
+                "it speaks protocol version {}, this tmaster {PROTOCOL_VERSION}",
+                stmgr.version
+            ));
+        }
+        if stmgr.topology != self.topology.name {
+            return Some(format!("it belongs to `{}`, this is `{}`", stmgr.topology, self.topology.name));
+        }
+        let Some(slot) = self.slots.get(&container) else {
+            return Some(format!("the packing plan has no container {container}"));
+        };
+        let held = slot.peer.is_some() || now.saturating_sub(slot.lost_at) < CLAIM;
+        (held && stmgr.incarnation < slot.incarnation).then(|| {
+            format!(
+                "incarnation {} of container {container}'s stmgr has registered, this is the older {}",
+                slot.incarnation, stmgr.incarnation
+            )
+        })
+    }
+
+    fn refuse(&mut self, peer: PeerId, reason: String, effects: &mut Vec<Effect>) {
+        self.peers.remove(&peer);
+        self.watchers.remove(&peer);
+        effects.push(Effect::Send(vec![peer], Message::Refused(reason)));
+        effects.push(Effect::Close(peer));
+    }
+
+    /// Makes the next plan from the addresses at hand, and hands it out once it is stored.
+    fn publish(&mut self, effects: &mut Vec<Effect>) {
+        self.epoch = Epoch(self.epoch.0 + 1);
+        let address = |(container, slot): (&ContainerId, &Slot)| StmgrAddress {
+            container: *container,
+            address: slot.address.clone(),
+        };
+        let plan = PhysicalPlan {
+            epoch: self.epoch,
+            topology: self.topology.clone(),
+            packing: self.packing.clone(),
+            stmgrs: self.slots.iter().map(address).collect(),
+            ended: self.ended.iter().copied().collect(),
+        };
+        self.stale = false;
+        self.plan = Some(plan.clone());
+        effects.push(Effect::Store(Box::new(plan.clone())));
+        effects.push(Effect::Send(self.stmgrs(), Message::Plan(Box::new(plan))));
+    }
+
+    fn mesh_whole(&mut self, container: ContainerId, epoch: Epoch, now: Duration, effects: &mut Vec<Effect>) {
+        let current = self.plan.as_ref().map_or(Epoch(0), |p| p.epoch);
+        let Some(slot) = self.slots.get_mut(&container).filter(|_| epoch == current) else { return };
+        slot.mesh = epoch;
+        let peer = slot.peer;
+        match self.phase {
+            Phase::Starting if self.slots.values().all(|s| s.mesh == current) => {
+                let next = if self.drain_wanted { Phase::Draining } else { Phase::Running };
+                self.started = Some(now);
+                self.enter(next, effects);
+            }
+            Phase::Starting => {}
+            _ => effects.push(Effect::Send(peer.into_iter().collect(), Message::SetState(self.run_state()))),
+        }
+    }
+
+    fn task_ended(&mut self, task: TaskId) {
+        if self.topology.component_of(task).is_some() && self.ended.insert(task) {
+            self.stale = true;
+        }
+    }
+
+    fn stop_if_all_ended(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        if self.ended.len() as u32 == self.topology.task_count() {
+            let outcome =
+                if self.drain_wanted { TopologyState::Interrupted } else { TopologyState::Completed };
+            self.stop(outcome, now, effects);
+        }
+    }
+
+    fn request(&mut self, request: Request, now: Duration, effects: &mut Vec<Effect>) {
+        match (request, self.phase) {
+            (Request::Stop, _) => self.stop(TopologyState::Killed, now, effects),
+            (Request::Drain, Phase::Running) => {
+                self.drain_wanted = true;
+                self.enter(Phase::Draining, effects);
+            }
+            // Nothing has flowed yet, so there is nothing to drain.
+            (Request::Drain, Phase::Starting) if !self.recovered => {
+                self.drain_wanted = true;
+                self.stop(TopologyState::Interrupted, now, effects);
+            }
+            (Request::Drain, Phase::Starting) => self.drain_wanted = true,
+            (Request::Drain, Phase::Draining | Phase::Stopping { .. } | Phase::Over(_)) => {}
+        }
+    }
+
+    fn stop(&mut self, outcome: TopologyState, now: Duration, effects: &mut Vec<Effect>) {
+        if self.run_state() != RunState::Stopped {
+            self.slots.values_mut().for_each(|slot| slot.told_stop = slot.peer.is_some());
+            self.enter(Phase::Stopping { deadline: now + STOP_DEADLINE, outcome }, effects);
+            self.finish_stop(now, effects);
+        }
+    }
+
+    /// Ends the topology when every stmgr that was told to stop has closed, or is too late.
+    fn finish_stop(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        let Phase::Stopping { deadline, outcome } = self.phase else { return };
+        // One that registered and is away at the moment is told when it comes back.
+        let open = |slot: &Slot| slot.peer.is_some() || (slot.known && !slot.told_stop);
+        if now < deadline && self.slots.values().any(open) {
+            return;
+        }
+        self.phase = Phase::Over(outcome);
+        effects.push(Effect::Final(Box::new(self.status())));
+        effects.push(self.status_for(self.watchers.iter().copied().collect()));
+        effects.push(Effect::Exit);
+    }
+
+    /// Changes the phase and tells all who must know.
+    fn enter(&mut self, phase: Phase, effects: &mut Vec<Effect>) {
+        let before = self.state();
+        self.phase = phase;
+        effects.push(Effect::Send(self.stmgrs(), Message::SetState(self.run_state())));
+        if self.state() != before && !self.watchers.is_empty() {
+            effects.push(self.status_for(self.watchers.iter().copied().collect()));
+        }
+    }
+
+    fn closed(&mut self, peer: PeerId, now: Duration, effects: &mut Vec<Effect>) {
+        self.watchers.remove(&peer);
+        let Some(container) = self.peers.remove(&peer) else { return };
+        if let Some(slot) = self.slots.get_mut(&container).filter(|slot| slot.peer == Some(peer)) {
+            slot.peer = None;
+            slot.lost_at = now;
+            self.totals.stmgr_gone(container);
+        }
+        self.finish_stop(now, effects);
+    }
+
+    fn stmgrs(&self) -> Vec<PeerId> {
+        self.slots.values().filter_map(|slot| slot.peer).collect()
+    }
+
+    fn status_for(&self, peers: Vec<PeerId>) -> Effect {
+        Effect::Send(peers, Message::Status(Box::new(self.status())))
+    }
+}
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;
