@@ -1,0 +1,241 @@
+//! The entries of a topology, by their types. They are stored as JSON, so that people can read them.
+
+use super::file::FileState;
+use super::{Ephemeral, StateError, StateManager};
+use crate::scheduler::SchedulerRecord;
+use egret_dataplane::plan::{PackingPlan, PhysicalPlan, Topology};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One execution of a topology: from a run or a submit to its end.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Eight hexadecimal digits, new for each execution.
+    pub id: String,
+    /// The topology's secret in hexadecimal; every TCP connection proves knowledge of it.
+    pub secret: String,
+    /// The cluster's name.
+    pub cluster: String,
+    /// The user it runs as.
+    pub owner_uid: u32,
+    /// Where its containers keep their files.
+    pub work_dir: PathBuf,
+    /// How it was started.
+    pub mode: ExecutionMode,
+    /// When, in seconds since 1970.
+    pub submitted_unix_s: u64,
+    /// Whether a spout reads the standard input of `egret run`.
+    pub stdin: bool,
+}
+
+/// How an execution was started.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutionMode {
+    /// `egret run`: it ends with that command, and leaves nothing.
+    Run,
+    /// `egret submit`: it goes on until it completes or is killed, and leaves its logs.
+    Submit,
+}
+
+/// Where the tmaster of a topology is.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct TmasterLocation {
+    /// `HOST:PORT` with a numeric host.
+    pub address: String,
+    /// Its process id.
+    pub pid: u32,
+}
+
+/// The secret stays out of logs.
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, mode, work_dir) = (&self.id, self.mode, &self.work_dir);
+        write!(f, "Execution {{ id: {id}, mode: {mode:?}, work_dir: {} .. }}", work_dir.display())
+    }
+}
+
+/// The state of a cluster.
+pub struct State {
+    manager: Box<dyn StateManager>,
+}
+
+impl State {
+    /// Opens the state that `url` names, making it when it is not there.
+    ///
+    /// # Errors
+    /// [`StateError`] when the URL is wrong or not supported yet, or its place is not this user's.
+    pub fn open(url: &str) -> Result<Self, StateError> {
+        let manager: Box<dyn StateManager> = match url.split_once(':') {
+            Some(("file", path)) if !path.is_empty() => Box::new(FileState::open(path)?),
+            Some(("zk", _)) => return Err(StateError::Unsupported { url: url.to_owned() }),
+            _ => return Err(StateError::BadUrl { url: url.to_owned() }),
+        };
+        Ok(Self::over(manager))
+    }
+
+    /// The state kept by this state manager.
+    #[must_use]
+    pub fn over(manager: Box<dyn StateManager>) -> Self {
+        Self { manager }
+    }
+
+    /// The URL that opens this state in another process.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.manager.url()
+    }
+
+    /// The names of all topologies, sorted.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn topologies(&self) -> Result<Vec<String>, StateError> {
+        self.manager.list("/topologies")
+    }
+
+    /// The logical topology.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn topology(&self, name: &str) -> Result<Option<Topology>, StateError> {
+        self.get(&at("topologies", name))
+    }
+
+    /// Stores a topology whose name is free. This entry is what makes it exist.
+    ///
+    /// # Errors
+    /// [`StateError::Exists`] when there is one of that name.
+    pub fn create_topology(&self, topology: &Topology) -> Result<(), StateError> {
+        self.manager.create(&at("topologies", &topology.name), &to_json(topology))
+    }
+
+    /// Where the tasks of a topology are packed.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn packing_plan(&self, name: &str) -> Result<Option<PackingPlan>, StateError> {
+        self.get(&at("packingplans", name))
+    }
+
+    /// Stores the packing plan.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn put_packing_plan(&self, plan: &PackingPlan) -> Result<(), StateError> {
+        self.put(&at("packingplans", &plan.topology), plan)
+    }
+
+    /// The plan that the tmaster distributed last.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn physical_plan(&self, name: &str) -> Result<Option<PhysicalPlan>, StateError> {
+        self.get(&at("pplans", name))
+    }
+
+    /// Stores the physical plan.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn put_physical_plan(&self, plan: &PhysicalPlan) -> Result<(), StateError> {
+        self.put(&at("pplans", &plan.topology.name), plan)
+    }
+
+    /// How and where a topology is executed.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn execution(&self, name: &str) -> Result<Option<Execution>, StateError> {
+        self.get(&at("executionstate", name))
+    }
+
+    /// Stores how and where it is executed.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn put_execution(&self, name: &str, execution: &Execution) -> Result<(), StateError> {
+        self.put(&at("executionstate", name), execution)
+    }
+
+    /// What the scheduler needs to find the executors again.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn scheduler_record(&self, name: &str) -> Result<Option<SchedulerRecord>, StateError> {
+        self.get(&at("schedulers", name))
+    }
+
+    /// Stores what the scheduler needs.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn put_scheduler_record(&self, name: &str, record: &SchedulerRecord) -> Result<(), StateError> {
+        self.put(&at("schedulers", name), record)
+    }
+
+    /// Where the living tmaster is; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn tmaster_location(&self, name: &str) -> Result<Option<TmasterLocation>, StateError> {
+        self.get(&at("tmasters", name))
+    }
+
+    /// Makes this process the tmaster that everyone finds, until the guard is dropped or the process ends.
+    ///
+    /// # Errors
+    /// [`StateError::Held`] while another tmaster lives.
+    pub fn hold_tmaster(&self, name: &str, location: &TmasterLocation) -> Result<Ephemeral, StateError> {
+        self.manager.ephemeral(&at("tmasters", name), &to_json(location))
+    }
+
+    /// Keeps others from starting, changing or removing this topology at the same time.
+    ///
+    /// # Errors
+    /// [`StateError::Held`] when somebody else does so for longer than `patience`.
+    pub fn lock(&self, name: &str, patience: Duration) -> Result<Ephemeral, StateError> {
+        let holder = format!("process {}", std::process::id());
+        self.manager.lock(&at("locks", name), holder.as_bytes(), patience)
+    }
+
+    /// Removes every entry of a topology but its lock. A removal that was cut short can be done again.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn remove(&self, name: &str) -> Result<(), StateError> {
+        // The entry by which the topology exists goes last.
+        for kind in ["tmasters", "pplans", "schedulers", "packingplans", "executionstate", "topologies"] {
+            self.manager.delete(&at(kind, name))?;
+        }
+        Ok(())
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, StateError> {
+        let Some(bytes) = self.manager.read(path)? else { return Ok(None) };
+        let damaged = |e: serde_json::Error| StateError::Damaged {
+            file: format!("{}{path}", self.manager.url()),
+            what: format!("not the JSON of this version of Egret: {e}"),
+        };
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    fn put<T: Serialize>(&self, path: &str, value: &T) -> Result<(), StateError> {
+        self.manager.write(path, &to_json(value))
+    }
+}
+
+fn at(kind: &str, name: &str) -> String {
+    format!("/{kind}/{name}")
+}
+
+fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => bytes,
+        // The types stored here have no map with keys other than strings and no fallible serializer.
+        Err(error) => unreachable!("state entries serialize to memory: {error}"),
+    }
+}
