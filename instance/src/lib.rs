@@ -1,1 +1,4 @@
 //! Egret's user library.
+
+pub mod components;
+pub mod yaml;

@@ -12,6 +12,8 @@ pub enum Subject {
     Component(usize),
     /// The parallelism of the component at this position.
     Parallelism(usize),
+    /// All that the component at this position reads, or that it reads nothing.
+    Inputs(usize),
     /// An input of the component at this position: `(component, input)`.
     Input(usize, usize),
     /// The grouping of such an input.
@@ -65,18 +67,19 @@ impl Topology {
             if seen.insert(id.as_str(), i).is_some() {
                 problem(format!("component id `{id}` is used twice; ids must be unique"));
             }
-            if component.role == Role::Bolt && component.inputs.is_empty() {
-                problem(format!("bolt `{id}` reads no stream; connect it or remove it"));
-            }
-            if component.role == Role::Spout && !component.inputs.is_empty() {
-                problem(format!("spout `{id}` cannot read a stream; only bolts can"));
-            }
             if component.parallelism == 0 || component.parallelism > MAX_PARALLELISM {
                 let message = format!(
                     "component `{id}` has parallelism {}; it must be from 1 to {MAX_PARALLELISM}",
                     component.parallelism
                 );
                 problems.push(Problem { subject: Subject::Parallelism(i), message });
+            }
+            let mut problem = |message| problems.push(Problem { subject: Subject::Inputs(i), message });
+            if component.role == Role::Bolt && component.inputs.is_empty() {
+                problem(format!("bolt `{id}` reads no stream; connect it or remove it"));
+            }
+            if component.role == Role::Spout && !component.inputs.is_empty() {
+                problem(format!("spout `{id}` cannot read a stream; only bolts can"));
             }
             let mut problem = |message| problems.push(Problem { subject: Subject::Component(i), message });
             let mut streams = std::collections::BTreeSet::new();
