@@ -1,0 +1,192 @@
+//! Where every block of the pool is, and who may speak about it.
+//!
+//! A block is in one state at a time:
+//!
+//! ```text
+//!        grant              emit                release, the last
+//! Home ────────▶ Granted ────────▶ Flying ──────────────────────────▶ Home      (a task's block)
+//! Home ────────▶ Filling ────────▶ Flying ──────────────────────────▶ Home      (a window's block)
+//!        begin              fill
+//! ```
+//!
+//! A flying block has one reference for each delivery that is not over: a descriptor that waits, a consumer that
+//! holds the block, a peer it is being sent to. An instance *holds* a block from the moment its descriptor goes into
+//! the instance's ring until it says done; only then may it.
+
+use super::bits::Bits;
+use super::fault::Fault;
+use super::route::{Slot, WindowIndex};
+use super::sizes::Home;
+use crate::ids::BlockId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Home,
+    Granted,
+    Filling,
+    Flying,
+}
+
+#[derive(Debug)]
+struct Record {
+    home: Home,
+    class: u8,
+    state: State,
+    references: u32,
+    /// Tuples in it, as its emitter claims; for the counters only.
+    tuples: u32,
+}
+
+/// All blocks of a container.
+#[derive(Debug)]
+pub struct Blocks {
+    records: Vec<Record>,
+    /// By slot.
+    held: Vec<Bits>,
+    held_counts: Vec<u32>,
+    /// By slot.
+    own: Vec<Vec<BlockId>>,
+}
+
+impl Blocks {
+    /// All blocks at home.
+    #[must_use]
+    pub fn new(homes: &[(Home, usize)], slots: usize) -> Self {
+        let mut own = vec![Vec::new(); slots];
+        let record = |(block, &(home, class)): (usize, &(Home, usize))| {
+            if let Home::Task(slot) = home {
+                own[slot.at()].push(BlockId(block as u32));
+            }
+            Record { home, class: class as u8, state: State::Home, references: 0, tuples: 0 }
+        };
+        let records: Vec<_> = homes.iter().enumerate().map(record).collect();
+        let held = vec![Bits::new(records.len()); slots];
+        Self { records, held, held_counts: vec![0; slots], own }
+    }
+
+    /// The size class of a block of this pool.
+    #[must_use]
+    pub fn class(&self, block: BlockId) -> usize {
+        usize::from(self.records[block.0 as usize].class)
+    }
+
+    /// The tuples that a flying block's emitter claims.
+    #[must_use]
+    pub fn tuples(&self, block: BlockId) -> u32 {
+        self.records[block.0 as usize].tuples
+    }
+
+    /// How many blocks an instance holds as a consumer.
+    #[must_use]
+    pub fn held_count(&self, slot: Slot) -> u32 {
+        self.held_counts[slot.at()]
+    }
+
+    /// The blocks whose home is `slot`.
+    #[must_use]
+    pub fn own(&self, slot: Slot) -> &[BlockId] {
+        &self.own[slot.at()]
+    }
+
+    /// Gives a block that is at home to its task's instance; says whether it was at home.
+    pub fn grant(&mut self, block: BlockId) -> bool {
+        let record = &mut self.records[block.0 as usize];
+        let at_home = record.state == State::Home;
+        if at_home {
+            record.state = State::Granted;
+        }
+        at_home
+    }
+
+    /// Takes back what `slot` was granted.
+    pub fn ungrant_all(&mut self, slot: Slot) {
+        for block in &self.own[slot.at()] {
+            let record = &mut self.records[block.0 as usize];
+            if record.state == State::Granted {
+                record.state = State::Home;
+            }
+        }
+    }
+
+    /// Whether the instance of `slot` may emit `block`, and its class.
+    ///
+    /// # Errors
+    /// [`Fault::NotHeld`] when it was not granted this block or gave it away already.
+    pub fn emittable(&self, slot: Slot, block: BlockId) -> Result<usize, Fault> {
+        match self.records.get(block.0 as usize) {
+            Some(r) if r.home == Home::Task(slot) && r.state == State::Granted => Ok(usize::from(r.class)),
+            _ => Err(Fault::NotHeld { block }),
+        }
+    }
+
+    /// Sends a block on its way with `references` deliveries.
+    pub fn fly(&mut self, block: BlockId, tuples: u32, references: u32) {
+        let record = &mut self.records[block.0 as usize];
+        assert!(matches!(record.state, State::Granted | State::Filling), "{block:?} leaves its writer");
+        (record.state, record.tuples, record.references) = (State::Flying, tuples, references);
+    }
+
+    /// Takes a window's block to receive into.
+    pub fn fill(&mut self, block: BlockId) {
+        let record = &mut self.records[block.0 as usize];
+        assert_eq!(record.state, State::Home, "{block:?} is free");
+        record.state = State::Filling;
+    }
+
+    /// Whether `block` is being received into for `window`.
+    #[must_use]
+    pub fn is_filling(&self, block: BlockId, window: WindowIndex) -> bool {
+        let record = self.records.get(block.0 as usize);
+        record.is_some_and(|r| r.state == State::Filling && r.home == Home::Window(window))
+    }
+
+    /// The instance of `slot` gets the block to read.
+    pub fn hold(&mut self, slot: Slot, block: BlockId) {
+        assert_eq!(self.records[block.0 as usize].state, State::Flying, "{block:?} has been emitted");
+        assert!(self.held[slot.at()].insert(block.0 as usize), "{block:?} is delivered once");
+        self.held_counts[slot.at()] += 1;
+    }
+
+    /// The instance of `slot` has consumed the block.
+    ///
+    /// # Errors
+    /// [`Fault::NotHeld`] when it does not hold it.
+    pub fn unhold(&mut self, slot: Slot, block: BlockId) -> Result<(), Fault> {
+        if !self.held[slot.at()].remove(block.0 as usize) {
+            return Err(Fault::NotHeld { block });
+        }
+        self.held_counts[slot.at()] -= 1;
+        Ok(())
+    }
+
+    /// One block that the instance of `slot` holds as a consumer, if any.
+    #[must_use]
+    pub fn any_held(&self, slot: Slot) -> Option<BlockId> {
+        self.held[slot.at()].iter().next().map(|block| BlockId(block as u32))
+    }
+
+    /// One delivery of a flying block is over. With the last the block is at home, which is returned.
+    pub fn release(&mut self, block: BlockId) -> Option<Home> {
+        let record = &mut self.records[block.0 as usize];
+        assert!(record.state == State::Flying && record.references > 0, "{block:?} has a delivery");
+        record.references -= 1;
+        if record.references > 0 {
+            return None;
+        }
+        record.state = State::Home;
+        Some(record.home)
+    }
+
+    /// A block that was to be received comes home unused.
+    pub fn abandon(&mut self, block: BlockId) {
+        let record = &mut self.records[block.0 as usize];
+        assert_eq!(record.state, State::Filling, "{block:?} was being received");
+        record.state = State::Home;
+    }
+
+    /// How many blocks are neither at home nor granted to their task.
+    #[must_use]
+    pub fn away(&self) -> usize {
+        self.records.iter().filter(|r| matches!(r.state, State::Flying | State::Filling)).count()
+    }
+}

@@ -1,0 +1,228 @@
+//! The stream manager's decisions: events in, effects out. No sockets, rings, clocks or threads.
+//!
+//! * [`instances`](self): what an instance's descriptors do, its coming and its going.
+//! * [`peers`](self): what frames of other stmgrs do, links that come and go.
+//!
+//! Everything that costs happens once per block. A block is routed by one look-up, and its memory is never touched.
+//! What is to go into an instance's ring waits in its slot, [`Core::deliver`] takes it out; what is to go to peers
+//! and to the tmaster comes out as [`Effect`]s.
+
+mod instances;
+mod peers;
+#[cfg(test)]
+mod tests;
+
+pub use instances::Delivered;
+pub use peers::Received;
+
+use super::blocks::Blocks;
+use super::counters::{Cause, Counters};
+use super::credit::{Queue, Waiting, Window};
+use super::ends::Ends;
+use super::route::{Peer, Routes, Slot, WindowIndex};
+use super::sizes::{Home, Sizes, homes};
+use crate::frame::Destination;
+use crate::ids::{BlockId, TaskId};
+use crate::memory::Descriptor;
+use std::collections::VecDeque;
+
+/// Something for a driver to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send the block's first `used` bytes, then call [`Core::sent`].
+    SendBatch {
+        /// To whom.
+        peer: Peer,
+        /// For whom there.
+        target: Destination,
+        /// The block.
+        block: BlockId,
+        /// How much of it.
+        used: u32,
+    },
+    /// Tell a peer that a local task has ended.
+    SendEnd {
+        /// To whom.
+        peer: Peer,
+        /// For whom there.
+        target: TaskId,
+        /// Who has ended.
+        ended: TaskId,
+    },
+    /// Tell a peer that it may send more.
+    SendCredit {
+        /// To whom.
+        peer: Peer,
+        /// For which destination here.
+        target: Destination,
+        /// The size class.
+        class: usize,
+        /// How many blocks more.
+        blocks: u32,
+    },
+    /// Tell the tmaster that a local task has ended.
+    TaskEnded(TaskId),
+}
+
+/// A local task.
+#[derive(Debug, Default)]
+struct LocalTask {
+    attached: bool,
+    /// Blocks of its own that are free again. They go into the ring first: nothing orders them after data, and an
+    /// instance may need one before it can take more data.
+    grants: Vec<BlockId>,
+    /// Data and ends, in order. Bounded by the blocks of its upstream homes and by the number of upstream tasks.
+    pending: VecDeque<Descriptor>,
+    /// Tuples in blocks that the present instance has consumed.
+    consumed: u64,
+    is_ready: bool,
+}
+
+#[derive(Debug, Default)]
+struct PeerState {
+    linked: bool,
+    /// The block that its link receives into at the moment.
+    filling: Option<(WindowIndex, BlockId)>,
+}
+
+/// The state of one container's stream manager.
+#[derive(Debug)]
+pub struct Core {
+    routes: Routes,
+    sizes: Sizes,
+    blocks: Blocks,
+    ends: Ends,
+    locals: Vec<LocalTask>,
+    peers: Vec<PeerState>,
+    queues: Vec<Queue>,
+    windows: Vec<Window>,
+    ready: Vec<Slot>,
+    effects: Vec<Effect>,
+    /// What is counted along the way.
+    pub counters: Counters,
+}
+
+impl Core {
+    /// A container without instances and links, all blocks at home.
+    #[must_use]
+    pub fn new(routes: Routes, sizes: Sizes) -> Self {
+        let homes = homes(&sizes, &routes);
+        let slots = routes.tasks.len();
+        let mut windows: Vec<_> =
+            routes.windows.iter().map(|&pair| Window::new(pair, &sizes.window)).collect();
+        for (block, &(home, class)) in homes.iter().enumerate() {
+            if let Home::Window(window) = home {
+                windows[window.at()].stock(class, BlockId(block as u32));
+            }
+        }
+        let max_task = routes.all_tasks().map(|(task, _)| task.0).max().unwrap_or(0);
+        Self {
+            blocks: Blocks::new(&homes, slots),
+            ends: Ends::new(slots, max_task),
+            locals: (0..slots).map(|_| LocalTask::default()).collect(),
+            peers: routes.peers.iter().map(|_| PeerState::default()).collect(),
+            queues: routes.queues.iter().map(|&pair| Queue::new(pair)).collect(),
+            windows,
+            ready: Vec::new(),
+            effects: Vec::new(),
+            counters: Counters::default(),
+            routes,
+            sizes,
+        }
+    }
+
+    /// The tables it routes by.
+    #[must_use]
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Hands over what is to be done, in order, into `out`, which it empties first.
+    pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
+        out.clear();
+        std::mem::swap(&mut self.effects, out);
+    }
+
+    /// The next slot that has something for its instance; call [`deliver`](Self::deliver) for it.
+    pub fn next_ready(&mut self) -> Option<Slot> {
+        let slot = self.ready.pop()?;
+        self.locals[slot.at()].is_ready = false;
+        Some(slot)
+    }
+
+    /// Whether a local task has ended.
+    #[must_use]
+    pub fn has_ended(&self, slot: Slot) -> bool {
+        self.ends.has_ended(slot)
+    }
+
+    /// The local tasks that have ended.
+    #[must_use]
+    pub fn ended_tasks(&self) -> Vec<TaskId> {
+        self.ends.ended().map(|slot| self.routes.tasks[slot.at()]).collect()
+    }
+
+    fn mark_ready(&mut self, slot: Slot) {
+        let local = &mut self.locals[slot.at()];
+        let has_work = !local.grants.is_empty() || !local.pending.is_empty();
+        if local.attached && has_work && !local.is_ready {
+            local.is_ready = true;
+            self.ready.push(slot);
+        }
+    }
+
+    /// One delivery of a block is over.
+    fn let_go(&mut self, block: BlockId) {
+        match self.blocks.release(block) {
+            Some(Home::Task(slot)) => self.grant_again(slot, block),
+            Some(Home::Window(window)) => self.return_to_window(window, block),
+            None => {}
+        }
+    }
+
+    fn grant_again(&mut self, slot: Slot, block: BlockId) {
+        let local = &mut self.locals[slot.at()];
+        if local.attached && !self.ends.has_ended(slot) && self.blocks.grant(block) {
+            local.grants.push(block);
+            self.mark_ready(slot);
+        }
+    }
+
+    fn return_to_window(&mut self, index: WindowIndex, block: BlockId) {
+        let class = self.blocks.class(block);
+        let window = &mut self.windows[index.at()];
+        let Some(blocks) = window.put(class, block) else { return };
+        let (peer, target) = (window.pair.peer, window.pair.destination);
+        // Without a link this credit is part of what the next link begins with.
+        if self.peers[peer.at()].linked {
+            self.effects.push(Effect::SendCredit { peer, target, class, blocks });
+        }
+    }
+
+    /// A block for a local task: into its pending queue, or dropped when the task takes nothing any more.
+    fn deliver_block(&mut self, to: Slot, block: BlockId, used: u32, count: u32) {
+        if self.ends.has_ended(to) {
+            self.counters.drop_tuples(Cause::TaskEnded, u64::from(count));
+            self.let_go(block);
+            return;
+        }
+        let target = self.routes.tasks[to.at()].0;
+        let kind = crate::memory::DescriptorKind::Data;
+        self.locals[to.at()].pending.push_back(Descriptor { kind, block, target, used, count });
+        self.mark_ready(to);
+    }
+
+    fn deliver_end(&mut self, to: Slot, ended: TaskId) {
+        if !self.ends.has_ended(to) && self.ends.learn(to, ended) {
+            self.locals[to.at()].pending.push_back(Descriptor::end(ended));
+            self.mark_ready(to);
+        }
+    }
+
+    fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, used: u32) {
+        // A block of this pool has a class, so its bytes in use have one too.
+        let class = self.sizes.class_for(used).unwrap_or(crate::memory::CLASSES - 1) as u8;
+        self.queues[queue.at()].push(Waiting::Block { block, used, class });
+        self.pump(queue);
+    }
+}

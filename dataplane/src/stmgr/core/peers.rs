@@ -1,0 +1,210 @@
+//! Peers: links that come and go, the frames that come over them, and what goes out.
+
+use super::{Cause, Core, Effect};
+use crate::frame::Destination;
+use crate::ids::{BlockId, TaskId};
+use crate::memory::CLASSES;
+use crate::stmgr::credit::Waiting;
+use crate::stmgr::fault::Fault;
+use crate::stmgr::route::{Peer, Place, QueueIndex, Slot};
+
+/// What a received batch says of itself, once its structure has been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The emitter.
+    pub source: TaskId,
+    /// Who is to get it.
+    pub target: Destination,
+    /// Bytes in use.
+    pub used: u32,
+    /// Tuples.
+    pub count: u32,
+}
+
+impl Core {
+    /// The link to `peer` stands, a new one: credit is stated afresh, and ends are told again.
+    pub fn peer_up(&mut self, peer: Peer) {
+        self.peer_down(peer);
+        self.peers[peer.at()].linked = true;
+        for window in self.windows.iter_mut().filter(|w| w.pair.peer == peer) {
+            let free = window.restate();
+            for (class, blocks) in free.into_iter().enumerate().filter(|&(_, blocks)| blocks > 0) {
+                self.effects.push(Effect::SendCredit {
+                    peer,
+                    target: window.pair.destination,
+                    class,
+                    blocks,
+                });
+            }
+        }
+        self.repeat_ends(peer);
+        for queue in 0..self.queues.len() as u32 {
+            if self.queues[queue as usize].pair.peer == peer {
+                self.pump(QueueIndex(queue));
+            }
+        }
+    }
+
+    /// The link to `peer` is gone. What was on the wire is lost; what waits here waits for the next link.
+    pub fn peer_down(&mut self, peer: Peer) {
+        let state = &mut self.peers[peer.at()];
+        state.linked = false;
+        if let Some((window, block)) = state.filling.take() {
+            self.blocks.abandon(block);
+            self.return_to_window(window, block);
+        }
+        for queue in self.queues.iter_mut().filter(|q| q.pair.peer == peer) {
+            queue.forget_credit();
+        }
+    }
+
+    /// Whether the link to `peer` stands.
+    #[must_use]
+    pub fn is_linked(&self, peer: Peer) -> bool {
+        self.peers[peer.at()].linked
+    }
+
+    /// `peer` is about to send a batch of `bytes` bytes: returns the block to receive it into.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the destination is not here or nothing of `peer` reads to it, or when it has no credit.
+    pub fn begin_batch(&mut self, peer: Peer, target: Destination, bytes: u32) -> Result<BlockId, Fault> {
+        let number = target.to_u32();
+        let index = self.routes.window(peer, target).ok_or(Fault::UnknownTarget { target: number })?;
+        let no_credit = Fault::NoCredit { target: number, bytes };
+        let class = self.sizes.class_for(bytes).ok_or(no_credit)?;
+        assert!(self.peers[peer.at()].filling.is_none(), "one batch at a time comes over a link");
+        let block = self.windows[index.at()].take(class).ok_or(no_credit)?;
+        self.blocks.fill(block);
+        self.peers[peer.at()].filling = Some((index, block));
+        Ok(block)
+    }
+
+    /// The batch that [`begin_batch`](Self::begin_batch) was for is complete. `None`, or a claim that does not fit
+    /// the plan or the frame it came in, drops it: some instance over there wrote nonsense into its block, which is
+    /// no fault of the peer. Says whether it was delivered.
+    pub fn batch(&mut self, peer: Peer, received: Option<Received>, claimed_count: u32) -> bool {
+        let filling = self.peers[peer.at()].filling.take();
+        let Some((window, block)) = filling else { return false };
+        let destination = self.windows[window.at()].pair.destination;
+        let fits =
+            |r: &Received| r.target == destination && self.routes.may_receive(peer, r.source, r.target);
+        let Some(Received { used, count, .. }) = received.filter(fits) else {
+            self.counters.drop_tuples(Cause::Malformed, u64::from(claimed_count.max(1)));
+            self.blocks.abandon(block);
+            self.return_to_window(window, block);
+            return false;
+        };
+        match destination {
+            Destination::Task(task) => {
+                self.blocks.fly(block, count, 1);
+                match self.routes.slot(task) {
+                    Some(slot) => self.deliver_block(slot, block, used, count),
+                    None => self.let_go(block),
+                }
+            }
+            Destination::Broadcast(number) => {
+                let readers = self.routes.broadcasts[number as usize].local.len();
+                self.blocks.fly(block, count, readers as u32 + 1);
+                for i in 0..readers {
+                    let to = self.routes.broadcasts[number as usize].local[i];
+                    self.deliver_block(to, block, used, count);
+                }
+                self.let_go(block);
+            }
+        }
+        true
+    }
+
+    /// `peer` says that its task `ended` has emitted its last tuple for `target`.
+    ///
+    /// # Errors
+    /// A [`Fault`] when that task is not there, or `target` not here or no reader of it.
+    pub fn end_from_peer(&mut self, peer: Peer, target: TaskId, ended: TaskId) -> Result<(), Fault> {
+        let slot = self.routes.slot(target).ok_or(Fault::UnknownTarget { target: target.0 })?;
+        if !self.routes.may_receive(peer, ended, Destination::Task(target)) {
+            return Err(Fault::NotAReader { target: target.0 });
+        }
+        self.deliver_end(slot, ended);
+        Ok(())
+    }
+
+    /// `peer` may be sent `blocks` more blocks of `class` for `target`.
+    ///
+    /// # Errors
+    /// A [`Fault`] when nothing goes from here to there, or the credit exceeds the window.
+    pub fn credit(
+        &mut self,
+        peer: Peer,
+        target: Destination,
+        class: usize,
+        blocks: u32,
+    ) -> Result<(), Fault> {
+        let number = target.to_u32();
+        let queue = self.routes.queue(peer, target).ok_or(Fault::UnknownTarget { target: number })?;
+        let window = &self.sizes.window;
+        if class >= CLASSES || !self.queues[queue.at()].add_credit(class, blocks, window) {
+            return Err(Fault::TooMuchCredit { target: number });
+        }
+        self.pump(queue);
+        Ok(())
+    }
+
+    /// The network is done with a block of [`Effect::SendBatch`].
+    pub fn sent(&mut self, block: BlockId) {
+        self.let_go(block);
+    }
+
+    /// Sends what a queue's credit allows.
+    pub(super) fn pump(&mut self, index: QueueIndex) {
+        let (peer, target) = (self.queues[index.at()].pair.peer, self.queues[index.at()].pair.destination);
+        if !self.peers[peer.at()].linked {
+            return;
+        }
+        while let Some(next) = self.queues[index.at()].pop() {
+            match next {
+                Waiting::Block { block, used, .. } => {
+                    self.effects.push(Effect::SendBatch { peer, target, block, used });
+                }
+                Waiting::End(task) => self.end_passes(peer, target, task),
+            }
+        }
+    }
+
+    /// The end of a local task has reached the head of a queue: it goes to those for whom this was the last one.
+    fn end_passes(&mut self, peer: Peer, through: Destination, ended: TaskId) {
+        let Some(slot) = self.routes.slot(ended) else { return };
+        let readers: Vec<TaskId> = match through {
+            Destination::Task(task) => vec![task],
+            Destination::Broadcast(number) => {
+                let to = self.routes.broadcasts[number as usize].to;
+                self.remote_tasks(peer, |component| component == to)
+            }
+        };
+        for target in readers {
+            if self.ends.pass(slot, target) {
+                self.effects.push(Effect::SendEnd { peer, target, ended });
+            }
+        }
+    }
+
+    fn repeat_ends(&mut self, peer: Peer) {
+        let ended: Vec<Slot> = self.ends.ended().collect();
+        for slot in ended {
+            let from = self.routes.component(slot);
+            for target in self.remote_tasks(peer, |component| self.routes.reads(from, component)) {
+                if !self.ends.is_leaving(slot, target) {
+                    let ended = self.routes.tasks[slot.at()];
+                    self.effects.push(Effect::SendEnd { peer, target, ended });
+                }
+            }
+        }
+    }
+
+    /// The tasks at `peer` that a local task reaches, of components that `which` likes.
+    fn remote_tasks(&self, peer: Peer, which: impl Fn(crate::ids::ComponentIndex) -> bool) -> Vec<TaskId> {
+        let all = self.routes.all_tasks();
+        let there = all.filter(|(_, way)| way.peer == Some(peer) && matches!(way.place, Place::Remote(_)));
+        there.filter(|(_, way)| which(way.component)).map(|(task, _)| task).collect()
+    }
+}

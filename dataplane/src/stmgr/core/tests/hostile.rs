@@ -1,0 +1,140 @@
+//! Claims that do not hold: refused, and nothing changes.
+
+use super::component;
+use super::world::{SIZES, World};
+use crate::frame::Destination;
+use crate::ids::{BlockId, TaskId};
+use crate::memory::{Descriptor, DescriptorKind};
+use crate::stmgr::core::{Effect, Received};
+use crate::stmgr::counters::Cause;
+use crate::stmgr::fault::Fault;
+use crate::stmgr::route::{Peer, Slot};
+
+/// Tasks: spout `a` 1, bolt `b` 2 (reads `a`), bolt `c` 3 (reads `b` by broadcast) and 4; task 4 is in container 2.
+fn world() -> World {
+    let components =
+        vec![component("a", 1, &[]), component("b", 1, &[("a", false)]), component("c", 2, &[("b", true)])];
+    let mut world = World::new(components, &[1, 1, 1, 2], 5, 1);
+    for (c, i) in world.instances() {
+        world.start(c, i);
+    }
+    world.link(0, 1);
+    world
+}
+
+fn refuses(world: &mut World, slot: u32, descriptor: Descriptor) -> Fault {
+    let before = format!("{:?}", world.containers[0].core);
+    let fault = world.containers[0].core.descriptor(Slot(slot), descriptor).unwrap_err();
+    assert_eq!(format!("{:?}", world.containers[0].core), before, "{fault}: nothing changed");
+    fault
+}
+
+fn data(block: u32, target: Destination, used: u32) -> Descriptor {
+    let (kind, target) = (DescriptorKind::Data, target.to_u32());
+    Descriptor { kind, block: BlockId(block), target, used, count: 1 }
+}
+
+#[test]
+fn hostile_descriptors_are_refused_without_harm() {
+    let mut world = world();
+    let to_b = Destination::Task(TaskId(2));
+    // Blocks 0..3 are the standard blocks of task 1, 3..6 those of task 2.
+    for block in [3, 1_000_000, u32::MAX] {
+        let fault = refuses(&mut world, 0, data(block, to_b, 100));
+        assert_eq!(fault, Fault::NotHeld { block: BlockId(block) });
+    }
+    for used in [0, SIZES.block_bytes[0] + 1, u32::MAX] {
+        assert!(matches!(refuses(&mut world, 0, data(0, to_b, used)), Fault::BadLength { .. }));
+    }
+    for target in [0, 5, 0x7fff_ffff, 0x8000_0001, u32::MAX] {
+        let fault = refuses(&mut world, 0, data(0, Destination::from_u32(target), 100));
+        assert_eq!(fault, Fault::UnknownTarget { target });
+    }
+    for target in [Destination::Task(TaskId(1)), Destination::Task(TaskId(4)), Destination::Broadcast(0)] {
+        let fault = refuses(&mut world, 0, data(0, target, 100));
+        assert_eq!(fault, Fault::NotAReader { target: target.to_u32() });
+    }
+    let grant = Descriptor::of_block(DescriptorKind::Grant, BlockId(0));
+    assert_eq!(refuses(&mut world, 0, grant), Fault::WrongKind);
+    let done = Descriptor::of_block(DescriptorKind::Done, BlockId(0));
+    assert_eq!(refuses(&mut world, 0, done), Fault::NotHeld { block: BlockId(0) });
+}
+
+#[test]
+fn what_was_given_away_is_not_held_any_more() {
+    let mut world = world();
+    let core = &mut world.containers[0].core;
+    let emission = data(0, Destination::Task(TaskId(2)), 100);
+    core.descriptor(Slot(0), emission).unwrap();
+    assert!(matches!(refuses(&mut world, 0, emission), Fault::NotHeld { .. }));
+    // The reader may not say done before it has got the block, nor twice.
+    let done = Descriptor::of_block(DescriptorKind::Done, BlockId(0));
+    assert!(matches!(refuses(&mut world, 1, done), Fault::NotHeld { .. }));
+    let _ = world.containers[0].core.deliver(Slot(1), |_| true);
+    world.containers[0].core.descriptor(Slot(1), done).unwrap();
+    assert!(matches!(refuses(&mut world, 1, done), Fault::NotHeld { .. }));
+}
+
+#[test]
+fn nothing_comes_after_the_end() {
+    let mut world = world();
+    let core = &mut world.containers[0].core;
+    core.descriptor(Slot(0), Descriptor::end(TaskId(1))).unwrap();
+    let after = data(0, Destination::Task(TaskId(2)), 100);
+    assert_eq!(refuses(&mut world, 0, after), Fault::AfterEnd { task: TaskId(1) });
+    assert_eq!(refuses(&mut world, 0, Descriptor::end(TaskId(1))), Fault::AfterEnd { task: TaskId(1) });
+}
+
+#[test]
+fn frames_of_a_peer_are_claims_too() {
+    let mut world = world();
+    // Container 2 receives the broadcast of `b`, nothing else.
+    let core = &mut world.containers[1].core;
+    let (peer, broadcast) = (Peer(0), Destination::Broadcast(0));
+    let before = format!("{core:?}");
+    for target in [Destination::Task(TaskId(3)), Destination::Task(TaskId(99)), Destination::Broadcast(1)] {
+        assert!(matches!(core.begin_batch(peer, target, 100), Err(Fault::UnknownTarget { .. })));
+    }
+    assert!(matches!(core.begin_batch(peer, broadcast, 2 << 20), Err(Fault::NoCredit { .. })));
+    assert!(matches!(core.credit(peer, broadcast, 0, 1), Err(Fault::UnknownTarget { .. })));
+    assert!(core.end_from_peer(peer, TaskId(4), TaskId(1)).is_err(), "a is not upstream of c");
+    assert!(core.end_from_peer(peer, TaskId(4), TaskId(4)).is_err(), "task 4 is not at the peer");
+    assert!(core.end_from_peer(peer, TaskId(3), TaskId(2)).is_err(), "task 3 is not here");
+    assert_eq!(format!("{core:?}"), before);
+    let other = &mut world.containers[0].core;
+    for (class, blocks) in [(0, 3), (0, u32::MAX), (3, 1), (99, 0)] {
+        assert!(matches!(other.credit(peer, broadcast, class, blocks), Err(Fault::TooMuchCredit { .. })));
+    }
+}
+
+#[test]
+fn a_peer_without_credit_is_refused() {
+    let mut world = world();
+    let core = &mut world.containers[1].core;
+    let broadcast = Destination::Broadcast(0);
+    let received = Received { source: TaskId(2), target: broadcast, used: 100, count: 1 };
+    for _ in 0..SIZES.window[0] {
+        core.begin_batch(Peer(0), broadcast, 100).unwrap();
+        assert!(core.batch(Peer(0), Some(received), 1));
+    }
+    assert!(matches!(core.begin_batch(Peer(0), broadcast, 100), Err(Fault::NoCredit { .. })));
+}
+
+#[test]
+fn nonsense_in_a_received_batch_is_dropped_and_its_block_credited_again() {
+    let mut world = world();
+    let core = &mut world.containers[1].core;
+    let broadcast = Destination::Broadcast(0);
+    let wrong_source = Received { source: TaskId(1), target: broadcast, used: 100, count: 7 };
+    let wrong_target =
+        Received { source: TaskId(2), target: Destination::Task(TaskId(4)), used: 100, count: 7 };
+    let mut effects = Vec::new();
+    for received in [None, Some(wrong_source), Some(wrong_target)] {
+        core.begin_batch(Peer(0), broadcast, 100).unwrap();
+        assert!(!core.batch(Peer(0), received, 7));
+        core.take_effects(&mut effects);
+        let credit = Effect::SendCredit { peer: Peer(0), target: broadcast, class: 0, blocks: 1 };
+        assert_eq!(effects, [credit]);
+    }
+    assert_eq!(core.counters.dropped(Cause::Malformed), 21);
+}

@@ -1,0 +1,58 @@
+//! What the stmgr counts: tuples it had to drop, by cause, and bytes it had to copy.
+
+use crate::message::Heartbeat;
+
+/// Why tuples were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// They had been handed to an instance that died before it executed them.
+    InstanceDied,
+    /// They were for a task that had said that it ended.
+    TaskEnded,
+    /// They came over the network in a batch that does not hold together.
+    Malformed,
+}
+
+impl Cause {
+    const ALL: [Self; 3] = [Self::InstanceDied, Self::TaskEnded, Self::Malformed];
+
+    /// The name in heartbeats and in `egret status`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InstanceDied => "instance_died",
+            Self::TaskEnded => "task_ended",
+            Self::Malformed => "malformed_batch",
+        }
+    }
+}
+
+/// Cumulative counters of one stmgr process.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    dropped: [u64; Cause::ALL.len()],
+    /// Bytes of tuple data received from peers and copied into blocks. Local relay adds nothing.
+    pub copied_bytes: u64,
+    /// Connections closed because of what their other end did.
+    pub closed_for_fault: u64,
+}
+
+impl Counters {
+    /// Counts tuples that nobody will get.
+    pub fn drop_tuples(&mut self, cause: Cause, tuples: u64) {
+        self.dropped[cause as usize] += tuples;
+    }
+
+    /// Tuples dropped so far for this cause.
+    #[must_use]
+    pub fn dropped(&self, cause: Cause) -> u64 {
+        self.dropped[cause as usize]
+    }
+
+    /// Fills in the stmgr's own part of a heartbeat.
+    pub fn report(&self, heartbeat: &mut Heartbeat) {
+        let counted = Cause::ALL.into_iter().filter(|&cause| self.dropped(cause) > 0);
+        heartbeat.dropped = counted.map(|cause| (cause.name().to_owned(), self.dropped(cause))).collect();
+        heartbeat.copied_bytes = self.copied_bytes;
+    }
+}

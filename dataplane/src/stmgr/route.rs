@@ -1,0 +1,339 @@
+//! Where a block goes: the look-up tables made once from the topology and the packing plan.
+//!
+//! A *slot* is a local task, a *peer* another container's stmgr. Towards each peer there is one *queue* per
+//! destination that a local task can emit to; from each peer one *window* per destination that one of its tasks can
+//! emit to here. Both ends of a link compute the same pairs: my queue is my peer's window.
+
+use super::bits::Bits;
+use crate::frame::Destination;
+use crate::ids::{ComponentIndex, ContainerId, TaskId};
+use crate::plan::{PackingPlan, Topology};
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The position in the table it belongs to.
+            #[must_use]
+            pub fn at(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+index! {
+    /// A local task's position among the container's tasks.
+    Slot
+}
+index! {
+    /// Another container's position among all others.
+    Peer
+}
+index! {
+    /// A queue of blocks for one destination at one peer.
+    QueueIndex
+}
+index! {
+    /// Blocks kept ready to receive what one peer sends to one destination here.
+    WindowIndex
+}
+
+/// Where a task is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this container.
+    Local(Slot),
+    /// Through the queue to its container.
+    Remote(QueueIndex),
+    /// No local task ever emits to it.
+    Unreached,
+}
+
+/// A task as the router sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// What it runs.
+    pub component: ComponentIndex,
+    /// Its container, unless it is this one.
+    pub peer: Option<Peer>,
+    /// How a block gets there.
+    pub place: Place,
+}
+
+/// A broadcast as the router sees it.
+#[derive(Clone, Debug)]
+pub struct BroadcastWays {
+    /// Who emits.
+    pub from: ComponentIndex,
+    /// Who gets it.
+    pub to: ComponentIndex,
+    /// Its local readers.
+    pub local: Vec<Slot>,
+    /// One queue for each peer that has readers; empty when no local task emits it.
+    pub queues: Vec<QueueIndex>,
+}
+
+/// One peer and one destination: the key of a queue or of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The other stmgr.
+    pub peer: Peer,
+    /// Where it is to go.
+    pub destination: Destination,
+}
+
+/// All look-up tables of a container.
+#[derive(Debug)]
+pub struct Routes {
+    /// By slot: the local tasks, ascending.
+    pub tasks: Vec<TaskId>,
+    /// By peer: the other containers, ascending.
+    pub peers: Vec<ContainerId>,
+    /// By queue.
+    pub queues: Vec<Pair>,
+    /// By window.
+    pub windows: Vec<Pair>,
+    /// By broadcast number.
+    pub broadcasts: Vec<BroadcastWays>,
+    container: ContainerId,
+    /// By task id; entry 0 is unused.
+    ways: Vec<Option<Way>>,
+    /// By component: the components that read it.
+    readers: Vec<Bits>,
+    /// By peer × slot, then by peer × broadcast.
+    task_windows: Vec<Option<WindowIndex>>,
+    broadcast_windows: Vec<Option<WindowIndex>>,
+    broadcast_queues: Vec<Option<QueueIndex>>,
+}
+
+/// Why there is no way to route by a plan.
+#[derive(thiserror::Error, Clone, Debug, PartialEq, Eq)]
+pub enum RouteError {
+    /// The container is not in the plan.
+    #[error("container {0} is not in the packing plan")]
+    NoSuchContainer(ContainerId),
+    /// The packing plan names a task that the topology lacks, or one twice.
+    #[error("the packing plan does not fit the topology: task {0} is unknown or packed twice")]
+    BadTask(TaskId),
+    /// The packing plan lacks a task.
+    #[error("the packing plan does not fit the topology: task {0} is in no container")]
+    Unpacked(TaskId),
+}
+
+impl Routes {
+    /// Makes the tables of `container`.
+    ///
+    /// # Errors
+    /// [`RouteError`] when the packing plan does not pack each task of the topology exactly once, or lacks the container.
+    pub fn new(
+        topology: &Topology,
+        packing: &PackingPlan,
+        container: ContainerId,
+    ) -> Result<Self, RouteError> {
+        let own = packing.container(container).ok_or(RouteError::NoSuchContainer(container))?;
+        let components = topology.components.len();
+        let mut readers = vec![Bits::new(components); components];
+        for (from, bits) in readers.iter_mut().enumerate() {
+            topology.readers(ComponentIndex(from as u16)).iter().for_each(|to| {
+                bits.insert(to.0 as usize);
+            });
+        }
+        let mut peers: Vec<_> = packing.containers.iter().map(|c| c.id).filter(|&c| c != container).collect();
+        peers.sort_unstable();
+        let mut tasks: Vec<_> = own.tasks.iter().map(|t| t.task).collect();
+        tasks.sort_unstable();
+        let mut routes = Self {
+            ways: ways(topology, packing, &tasks, &peers)?,
+            broadcasts: Vec::new(),
+            queues: Vec::new(),
+            windows: Vec::new(),
+            task_windows: vec![None; peers.len() * tasks.len()],
+            broadcast_windows: Vec::new(),
+            broadcast_queues: Vec::new(),
+            container,
+            tasks,
+            peers,
+            readers,
+        };
+        routes.add_task_pairs();
+        routes.add_broadcasts(topology);
+        Ok(routes)
+    }
+
+    /// This container.
+    #[must_use]
+    pub fn container(&self) -> ContainerId {
+        self.container
+    }
+
+    /// What is known of `task`, or `None` for an unknown one.
+    #[must_use]
+    pub fn way(&self, task: TaskId) -> Option<Way> {
+        self.ways.get(task.0 as usize).copied().flatten()
+    }
+
+    /// The slot of a local task.
+    #[must_use]
+    pub fn slot(&self, task: TaskId) -> Option<Slot> {
+        self.tasks.binary_search(&task).ok().map(|i| Slot(i as u32))
+    }
+
+    /// The peer that is `container`.
+    #[must_use]
+    pub fn peer(&self, container: ContainerId) -> Option<Peer> {
+        self.peers.binary_search(&container).ok().map(|i| Peer(i as u32))
+    }
+
+    /// What the task of `slot` runs.
+    #[must_use]
+    pub fn component(&self, slot: Slot) -> ComponentIndex {
+        self.ways[self.tasks[slot.at()].0 as usize].map_or(ComponentIndex(u16::MAX), |way| way.component)
+    }
+
+    /// Whether `to` reads a stream of `from`.
+    #[must_use]
+    pub fn reads(&self, from: ComponentIndex, to: ComponentIndex) -> bool {
+        self.readers.get(from.0 as usize).is_some_and(|bits| bits.contains(to.0 as usize))
+    }
+
+    /// Every task with its way, by ascending id.
+    pub fn all_tasks(&self) -> impl Iterator<Item = (TaskId, Way)> {
+        let all = self.ways.iter().enumerate();
+        all.filter_map(|(task, way)| way.map(|way| (TaskId(task as u32), way)))
+    }
+
+    /// How many tasks are upstream of `component`.
+    #[must_use]
+    pub fn upstream_count(&self, component: ComponentIndex) -> usize {
+        self.all_tasks().filter(|(_, way)| self.reads(way.component, component)).count()
+    }
+
+    /// The queue to a peer for a destination.
+    #[must_use]
+    pub fn queue(&self, peer: Peer, destination: Destination) -> Option<QueueIndex> {
+        match destination {
+            Destination::Task(task) => match self.way(task)? {
+                Way { place: Place::Remote(queue), peer: Some(at), .. } if at == peer => Some(queue),
+                _ => None,
+            },
+            Destination::Broadcast(number) => {
+                let count = self.broadcasts.len();
+                let inside = (number as usize) < count;
+                inside.then(|| self.broadcast_queues[peer.at() * count + number as usize]).flatten()
+            }
+        }
+    }
+
+    /// The window of a peer for a destination.
+    #[must_use]
+    pub fn window(&self, peer: Peer, destination: Destination) -> Option<WindowIndex> {
+        match destination {
+            Destination::Task(task) => {
+                let slot = self.slot(task)?;
+                self.task_windows[peer.at() * self.tasks.len() + slot.at()]
+            }
+            Destination::Broadcast(number) => {
+                let count = self.broadcasts.len();
+                let inside = (number as usize) < count;
+                inside.then(|| self.broadcast_windows[peer.at() * count + number as usize]).flatten()
+            }
+        }
+    }
+
+    /// Whether a task at `peer` may emit to `destination`.
+    #[must_use]
+    pub fn may_receive(&self, peer: Peer, source: TaskId, destination: Destination) -> bool {
+        let Some(from) = self.way(source).filter(|way| way.peer == Some(peer)) else { return false };
+        match destination {
+            Destination::Task(task) => {
+                self.way(task).is_some_and(|to| to.peer.is_none() && self.reads(from.component, to.component))
+            }
+            Destination::Broadcast(number) => {
+                self.broadcasts.get(number as usize).is_some_and(|b| b.from == from.component)
+            }
+        }
+    }
+
+    fn add_task_pairs(&mut self) {
+        let local: Vec<_> = (0..self.tasks.len() as u32).map(|s| self.component(Slot(s))).collect();
+        for task in 0..self.ways.len() {
+            let Some(Way { component, peer: Some(peer), .. }) = self.ways[task] else { continue };
+            if local.iter().any(|&from| self.reads(from, component)) {
+                let place = Place::Remote(QueueIndex(self.queues.len() as u32));
+                self.queues.push(Pair { peer, destination: Destination::Task(TaskId(task as u32)) });
+                self.ways[task] = Some(Way { component, peer: Some(peer), place });
+            }
+            for (slot, &reader) in local.iter().enumerate() {
+                let known = &mut self.task_windows[peer.at() * local.len() + slot];
+                let reads = self.readers[component.0 as usize].contains(reader.0 as usize);
+                if reads && known.is_none() {
+                    *known = Some(WindowIndex(self.windows.len() as u32));
+                    self.windows.push(Pair { peer, destination: Destination::Task(self.tasks[slot]) });
+                }
+            }
+        }
+    }
+
+    fn add_broadcasts(&mut self, topology: &Topology) {
+        let found = topology.broadcasts();
+        self.broadcast_windows = vec![None; found.len() * self.peers.len()];
+        self.broadcast_queues = vec![None; found.len() * self.peers.len()];
+        for (number, broadcast) in found.iter().enumerate() {
+            let (from, to) = (broadcast.from, broadcast.to);
+            let at = |component, peer| {
+                self.ways.iter().flatten().any(|way| way.component == component && way.peer == peer)
+            };
+            let (emits, reads) = (at(from, None), at(to, None));
+            let sides: Vec<_> = (0..self.peers.len() as u32)
+                .map(|p| (Peer(p), at(from, Some(Peer(p))), at(to, Some(Peer(p)))))
+                .collect();
+            let slots = (0..self.tasks.len() as u32).map(Slot);
+            let local = slots.filter(|&slot| self.component(slot) == to).collect();
+            let mut queues = Vec::new();
+            for (peer, peer_emits, peer_reads) in sides {
+                let key = peer.at() * found.len() + number;
+                let pair = Pair { peer, destination: Destination::Broadcast(number as u32) };
+                if emits && peer_reads {
+                    queues.push(QueueIndex(self.queues.len() as u32));
+                    self.broadcast_queues[key] = queues.last().copied();
+                    self.queues.push(pair);
+                }
+                if reads && peer_emits {
+                    self.broadcast_windows[key] = Some(WindowIndex(self.windows.len() as u32));
+                    self.windows.push(pair);
+                }
+            }
+            self.broadcasts.push(BroadcastWays { from, to, local, queues });
+        }
+    }
+}
+
+/// The ways of all tasks, with the remote ones still unreached.
+fn ways(
+    topology: &Topology,
+    packing: &PackingPlan,
+    local: &[TaskId],
+    peers: &[ContainerId],
+) -> Result<Vec<Option<Way>>, RouteError> {
+    let mut ways = vec![None; topology.task_count() as usize + 1];
+    for container in &packing.containers {
+        let peer = peers.binary_search(&container.id).ok().map(|i| Peer(i as u32));
+        for task in container.tasks.iter().map(|t| t.task) {
+            let (component, _) = topology.component_of(task).ok_or(RouteError::BadTask(task))?;
+            let entry = &mut ways[task.0 as usize];
+            let slot = local.binary_search(&task).ok().filter(|_| peer.is_none());
+            let place = slot.map_or(Place::Unreached, |slot| Place::Local(Slot(slot as u32)));
+            if entry.replace(Way { component, peer, place }).is_some() {
+                return Err(RouteError::BadTask(task));
+            }
+        }
+    }
+    match ways.iter().skip(1).position(Option::is_none) {
+        Some(missing) => Err(RouteError::Unpacked(TaskId(missing as u32 + 1))),
+        None => Ok(ways),
+    }
+}
