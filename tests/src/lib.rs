@@ -1,1 +1,32 @@
-//! Support for the process-level tests.
+//! Support for the tests that start processes: a cluster of its own for each test, commands with deadlines, and a look
+//! at what they leave behind.
+//!
+//! * [`Cluster`]: a private `EGRET_HOME`; runs the multi-call binary; kills everything of it when dropped.
+//! * [`Command`], [`Running`], [`Finished`]: one command, while it runs and after.
+//! * [`wait_for`], [`try_for`]: the only place that sleeps; everything that waits for a state waits here, with a deadline.
+//! * [`Leftovers`]: processes, memory, sockets and files that belong to a cluster.
+//! * [`records`]: what the components of the test program wrote down.
+//!
+//! Everything here panics where a test would have to fail.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cluster;
+mod command;
+mod gate;
+mod leftovers;
+pub mod records;
+mod wait;
+
+pub use cluster::Cluster;
+pub use command::{Command, Finished, Running};
+pub use leftovers::{Leftovers, Process};
+pub use wait::{DEADLINE, try_for, wait_for};
+
+/// A [`Cluster`] whose commands are run by this package's own copy of the multi-call binary. A macro, since Cargo
+/// tells the path of a binary only to the tests of its package.
+#[macro_export]
+macro_rules! cluster {
+    () => {
+        $crate::Cluster::new(env!("CARGO_BIN_EXE_egret-under-test"))
+    };
+}
