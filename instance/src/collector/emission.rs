@@ -1,0 +1,117 @@
+//! An emission being described: the call that ends the chain emits.
+
+use super::{BoltCollector, EmitError, Input, Payload, SpoutCollector, Target};
+use crate::Result;
+use egret_dataplane::ids::TaskId;
+
+/// A tuple that a bolt is about to emit; [`anchor`](Self::anchor), [`anchors`](Self::anchors) or
+/// [`unanchored`](Self::unanchored) emits it.
+#[must_use = "the tuple is emitted by `.anchor(input)`, `.anchors(&[..])` or `.unanchored()`"]
+pub struct BoltEmission<'c, P> {
+    collector: &'c mut BoltCollector,
+    payload: P,
+    target: Target<'c>,
+}
+
+impl<'c, P: Payload> BoltEmission<'c, P> {
+    #[inline]
+    pub(super) fn new(collector: &'c mut BoltCollector, payload: P) -> Self {
+        Self { collector, payload, target: Target::default() }
+    }
+
+    /// Emits on this stream instead of the default one.
+    #[inline]
+    pub fn on(mut self, stream: &'c str) -> Self {
+        self.target.stream = Some(stream);
+        self
+    }
+
+    /// Emits to this task only, which must read the stream by direct grouping.
+    #[inline]
+    pub fn direct(mut self, task: TaskId) -> Self {
+        self.target.direct = Some(task);
+        self
+    }
+
+    /// Emits as part of the input's tuple tree: the tree is complete when this tuple is acked too.
+    ///
+    /// # Errors
+    /// [`EmitError`], as [`Error`](crate::Error).
+    #[inline]
+    pub fn anchor(self, input: &Input<'_>) -> Result<()> {
+        self.anchors(&[input])
+    }
+
+    /// Emits as part of the trees of several inputs.
+    ///
+    /// # Errors
+    /// [`EmitError`], as [`Error`](crate::Error).
+    #[inline]
+    pub fn anchors(self, inputs: &[&Input<'_>]) -> Result<()> {
+        // Trees are tracked only from ATLEAST_ONCE on.
+        let _ = inputs;
+        self.unanchored()
+    }
+
+    /// Emits as part of no tree.
+    ///
+    /// # Errors
+    /// [`EmitError`], as [`Error`](crate::Error).
+    #[inline]
+    pub fn unanchored(self) -> Result<()> {
+        Ok(self.collector.emitter.emit(&self.payload, self.target)?)
+    }
+}
+
+/// A tuple that a spout is about to emit; [`id`](Self::id) or [`untracked`](Self::untracked) emits it.
+#[must_use = "the tuple is emitted by `.id(id)` or `.untracked()`"]
+pub struct SpoutEmission<'c, Id, P> {
+    collector: &'c mut SpoutCollector<Id>,
+    payload: P,
+    target: Target<'c>,
+}
+
+impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
+    #[inline]
+    pub(super) fn new(collector: &'c mut SpoutCollector<Id>, payload: P) -> Self {
+        Self { collector, payload, target: Target::default() }
+    }
+
+    /// Emits on this stream instead of the default one.
+    #[inline]
+    pub fn on(mut self, stream: &'c str) -> Self {
+        self.target.stream = Some(stream);
+        self
+    }
+
+    /// Emits to this task only, which must read the stream by direct grouping.
+    #[inline]
+    pub fn direct(mut self, task: TaskId) -> Self {
+        self.target.direct = Some(task);
+        self
+    }
+
+    /// Emits with an id that comes back by [`Spout::ack`](crate::Spout::ack) or
+    /// [`Spout::fail`](crate::Spout::fail), never before [`Spout::next_tuple`](crate::Spout::next_tuple) has
+    /// returned. In `ATMOST_ONCE` it is acked then.
+    ///
+    /// # Errors
+    /// [`EmitError`], as [`Error`](crate::Error); the id does not come back then.
+    #[inline]
+    pub fn id(self, id: Id) -> Result<()> {
+        let Self { collector, payload, target } = self;
+        collector.emitter.emit(&payload, target)?;
+        collector.emitted_ids.push(id);
+        Ok(())
+    }
+
+    /// Emits without tracking.
+    ///
+    /// # Errors
+    /// [`EmitError`], as [`Error`](crate::Error).
+    #[inline]
+    pub fn untracked(self) -> Result<()> {
+        let emitted: Result<(), EmitError> = self.collector.emitter.emit(&self.payload, self.target);
+        Ok(emitted?)
+    }
+}

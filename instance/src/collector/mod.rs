@@ -1,0 +1,41 @@
+//! Emitting and taking tuples: what user code calls, down to the blocks.
+//!
+//! * [`Emitter`] chooses the destinations of a tuple and writes it into the open block of each;
+//! * [`SpoutCollector`], [`BoltCollector`] and [`BasicCollector`] are its faces for user code;
+//! * [`Input`] is a tuple that a bolt executes; [`InputBlock`] walks a block of them;
+//! * [`Outlet`] is where blocks come from and go to: the runtime's side, or a test's.
+
+mod basic;
+mod bolt;
+mod emission;
+mod emitter;
+mod error;
+mod input;
+mod lanes;
+mod payload;
+mod spout;
+mod stream;
+mod wiring;
+
+pub use basic::BasicCollector;
+pub use bolt::BoltCollector;
+pub use emission::{BoltEmission, SpoutEmission};
+pub use emitter::{Counters, Emitter};
+pub use error::EmitError;
+pub use input::{Input, InputBlock, InputError, InputTable};
+pub use lanes::Outlet;
+pub use payload::{Fields, Payload, Unchanged};
+pub use spout::SpoutCollector;
+pub use stream::StreamInfo;
+pub use wiring::EmitterError;
+
+use egret_dataplane::ids::TaskId;
+
+/// Where an emission goes, besides what the groupings say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target<'a> {
+    /// The stream; the default one when there is none.
+    pub(crate) stream: Option<&'a str>,
+    /// The task, for direct grouping.
+    pub(crate) direct: Option<TaskId>,
+}

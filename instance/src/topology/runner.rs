@@ -1,0 +1,181 @@
+//! A task's component behind a type-erased face. The loops over tuples are inside, compiled for the component's own
+//! type, so a dynamic call costs once per block.
+
+use super::{Bolt, Context, Next, Spout};
+use crate::Result;
+use crate::collector::{BoltCollector, Emitter, InputBlock, SpoutCollector};
+
+/// A task's component.
+pub enum Runner {
+    /// A spout.
+    Spout(Box<dyn SpoutRunner>),
+    /// A bolt.
+    Bolt(Box<dyn BoltRunner>),
+}
+
+/// A spout and its collector.
+pub trait SpoutRunner {
+    /// [`Spout::open`].
+    ///
+    /// # Errors
+    /// What it gives.
+    fn open(&mut self, context: &Context) -> Result<()>;
+
+    /// Calls [`Spout::next_tuple`] until it does not emit, at most `turns` times, and says what the last call gave.
+    /// After each call the ids that it emitted are acked, for nothing tracks them.
+    ///
+    /// # Errors
+    /// What it gives.
+    fn next_tuples(&mut self, turns: u32) -> Result<Next>;
+
+    /// [`Spout::activate`].
+    fn activate(&mut self);
+
+    /// [`Spout::deactivate`].
+    fn deactivate(&mut self);
+
+    /// [`Spout::close`].
+    fn close(&mut self);
+
+    /// The emitter of its collector.
+    fn emitter(&mut self) -> &mut Emitter;
+}
+
+/// A bolt and its collector.
+pub trait BoltRunner {
+    /// [`Bolt::prepare`].
+    ///
+    /// # Errors
+    /// What it gives.
+    fn prepare(&mut self, context: &Context) -> Result<()>;
+
+    /// Calls [`Bolt::execute`] for the tuples of a block that are left, up to the first error. Each counts as executed
+    /// when its call begins; after an error, or a panic that was caught, the same block may be given again for the rest.
+    ///
+    /// # Errors
+    /// What it gives, or that the block is malformed from here on.
+    fn execute(&mut self, block: &mut InputBlock<'_>) -> Result<()>;
+
+    /// [`Bolt::tick`].
+    ///
+    /// # Errors
+    /// What it gives.
+    fn tick(&mut self) -> Result<()>;
+
+    /// [`Bolt::finish`].
+    ///
+    /// # Errors
+    /// What it gives.
+    fn finish(&mut self) -> Result<()>;
+
+    /// [`Bolt::cleanup`].
+    fn cleanup(&mut self);
+
+    /// The emitter of its collector.
+    fn emitter(&mut self) -> &mut Emitter;
+}
+
+impl Runner {
+    /// A task that runs this spout.
+    #[must_use]
+    pub fn spout<S: Spout>(spout: S, emitter: Emitter) -> Self {
+        Self::Spout(Box::new(Typed { component: spout, collector: SpoutCollector::<S::Id>::new(emitter) }))
+    }
+
+    /// A task that runs this bolt.
+    #[must_use]
+    pub fn bolt<B: Bolt>(bolt: B, emitter: Emitter) -> Self {
+        Self::Bolt(Box::new(Typed { component: bolt, collector: BoltCollector::new(emitter) }))
+    }
+
+    /// The emitter of its collector.
+    pub fn emitter(&mut self) -> &mut Emitter {
+        match self {
+            Self::Spout(runner) => runner.emitter(),
+            Self::Bolt(runner) => runner.emitter(),
+        }
+    }
+}
+
+struct Typed<T, C> {
+    component: T,
+    collector: C,
+}
+
+impl<S: Spout> Typed<S, SpoutCollector<S::Id>> {
+    /// Acks what the last call emitted. Only now: the spout must have noted the ids first (BR-007).
+    #[inline]
+    fn ack_emitted(&mut self) {
+        if self.collector.emitted_ids.is_empty() {
+            return;
+        }
+        self.collector.emitter.counters.acked += self.collector.emitted_ids.len() as u64;
+        for id in self.collector.emitted_ids.drain(..) {
+            self.component.ack(id);
+        }
+    }
+}
+
+impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.component.open(context)
+    }
+
+    fn next_tuples(&mut self, turns: u32) -> Result<Next> {
+        for _ in 0..turns {
+            let next = self.component.next_tuple(&mut self.collector);
+            self.ack_emitted();
+            match next {
+                Ok(Next::Emitted) => {}
+                other => return other,
+            }
+        }
+        Ok(Next::Emitted)
+    }
+
+    fn activate(&mut self) {
+        self.component.activate();
+    }
+
+    fn deactivate(&mut self) {
+        self.component.deactivate();
+    }
+
+    fn close(&mut self) {
+        self.component.close();
+    }
+
+    fn emitter(&mut self) -> &mut Emitter {
+        &mut self.collector.emitter
+    }
+}
+
+impl<B: Bolt> BoltRunner for Typed<B, BoltCollector> {
+    fn prepare(&mut self, context: &Context) -> Result<()> {
+        self.component.prepare(context)
+    }
+
+    fn execute(&mut self, block: &mut InputBlock<'_>) -> Result<()> {
+        while let Some(input) = block.next_input()? {
+            self.collector.emitter.counters.executed += 1;
+            self.component.execute(&input, &mut self.collector)?;
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        self.component.tick(&mut self.collector)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.component.finish(&mut self.collector)
+    }
+
+    fn cleanup(&mut self) {
+        self.component.cleanup();
+    }
+
+    fn emitter(&mut self) -> &mut Emitter {
+        &mut self.collector.emitter
+    }
+}

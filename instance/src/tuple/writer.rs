@@ -1,0 +1,124 @@
+//! Writes an rkyv archive straight into the place where it will be read.
+//!
+//! Safe code over byte slices, not rkyv's serializer: that costs several times as much for a small tuple because it
+//! does not know the root's place beforehand. What is written is the same, byte for byte; `tests/tuple.rs` compares.
+//!
+//! ```text
+//! string to 8 bytes   | the bytes, then 0xff to the end                               |
+//! longer string       | len u32: low 6 bits, 0b10, then the rest | offset i32 from here |
+//! bytes               | offset i32 from here                     | len u32             |
+//! ```
+
+use super::Value;
+use super::value::INLINE_STR;
+
+/// An archive being written: the part before the root is filled from its beginning, in field order.
+#[derive(Debug)]
+pub struct ArchiveWriter<'a> {
+    before: &'a mut [u8],
+    root: &'a mut [u8],
+    /// How much of `before` is written.
+    tail: usize,
+}
+
+impl<'a> ArchiveWriter<'a> {
+    /// Begins an archive of `len` bytes with a root of `ROOT` bytes; `None` when `space` is too small.
+    #[inline]
+    pub fn new<const ROOT: usize>(space: &'a mut [u8], len: usize) -> Option<Self> {
+        let (before, root) = space.get_mut(..len)?.split_last_chunk_mut::<ROOT>()?;
+        // Padding must not carry what an earlier tuple left in the block.
+        *root = [0; ROOT];
+        Some(Self::over(before, root))
+    }
+
+    /// As [`ArchiveWriter::new`], for a root whose size is known at run time only.
+    pub(super) fn with_root(space: &'a mut [u8], len: usize, root_size: usize) -> Option<Self> {
+        let (before, root) = space.get_mut(..len)?.split_at_mut_checked(len.checked_sub(root_size)?)?;
+        root.fill(0);
+        Some(Self::over(before, root))
+    }
+
+    #[inline]
+    fn over(before: &'a mut [u8], root: &'a mut [u8]) -> Self {
+        match before.last_chunk_mut::<8>() {
+            Some(gap) => *gap = [0; 8],
+            None => before.fill(0),
+        }
+        Self { before, root, tail: 0 }
+    }
+
+    /// Writes the next field, whose archived form stands at `offset` in the root.
+    ///
+    /// # Panics
+    /// When the field does not fit: `len` must come from the same values in the same order.
+    #[inline]
+    pub fn put(&mut self, offset: usize, value: Value<'_>) {
+        match value {
+            Value::Bool(v) => self.set(offset, [v.into()]),
+            Value::U8(v) => self.set(offset, [v]),
+            Value::U16(v) => self.set(offset, v.to_le_bytes()),
+            Value::U32(v) => self.set(offset, v.to_le_bytes()),
+            Value::U64(v) => self.set(offset, v.to_le_bytes()),
+            Value::I8(v) => self.set(offset, v.to_le_bytes()),
+            Value::I16(v) => self.set(offset, v.to_le_bytes()),
+            Value::I32(v) => self.set(offset, v.to_le_bytes()),
+            Value::I64(v) => self.set(offset, v.to_le_bytes()),
+            Value::F32(v) => self.set(offset, v.to_le_bytes()),
+            Value::F64(v) => self.set(offset, v.to_le_bytes()),
+            Value::Str(text) => self.put_str(offset, text.as_bytes()),
+            Value::Bytes(bytes) => self.put_bytes(offset, bytes),
+        }
+    }
+
+    #[inline]
+    fn set<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
+        self.root[offset..offset + N].copy_from_slice(&bytes);
+    }
+
+    #[inline]
+    fn put_str(&mut self, offset: usize, text: &[u8]) {
+        if text.len() <= INLINE_STR {
+            self.set(offset, inline(text));
+            return;
+        }
+        let len = text.len() as u32;
+        let tagged = (len & 0x3f) | 0x80 | ((len & !0x3f) << 2);
+        let distance = self.append(offset, text);
+        self.set(offset, tagged.to_le_bytes());
+        self.set(offset + 4, distance.to_le_bytes());
+    }
+
+    #[inline]
+    fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
+        let distance = self.append(offset, bytes);
+        self.set(offset, distance.to_le_bytes());
+        self.set(offset + 4, (bytes.len() as u32).to_le_bytes());
+    }
+
+    /// Copies `bytes` before the root and says how far that is from the field at `offset`. Tuples are far smaller
+    /// than the 2 GiB that the distance can express.
+    #[inline]
+    fn append(&mut self, offset: usize, bytes: &[u8]) -> i32 {
+        let start = self.tail;
+        self.tail += bytes.len();
+        self.before[start..self.tail].copy_from_slice(bytes);
+        (start as i64 - (self.before.len() + offset) as i64) as i32
+    }
+}
+
+/// A short string in its archived form, with loads of fixed size instead of a copy of variable length.
+#[inline]
+fn inline(text: &[u8]) -> [u8; 8] {
+    let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+    let bits = match (text.len(), text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        (8, Some(low), Some(high)) => word(low) | word(high) << 32,
+        (len @ 4..8, Some(low), Some(high)) => {
+            word(low) | word(high) << ((len - 4) * 8) | u64::MAX << (len * 8)
+        }
+        _ => {
+            let byte = |i: usize| text.get(i).copied().unwrap_or(0xff);
+            return [byte(0), byte(1), byte(2), 0xff, 0xff, 0xff, 0xff, 0xff];
+        }
+    };
+    bits.to_le_bytes()
+}
