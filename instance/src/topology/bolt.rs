@@ -55,6 +55,15 @@ pub trait Bolt: 'static {
         Ok(())
     }
 
+    /// No tuple is at hand, so the task is about to wait: the moment to write out what was gathered.
+    ///
+    /// # Errors
+    /// As [`Bolt::tick`].
+    fn idle(&mut self, out: &mut BoltCollector) -> Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
     /// All inputs have ended: the last chance to emit.
     ///
     /// # Errors
@@ -112,6 +121,15 @@ pub trait BasicBolt: 'static {
         Ok(())
     }
 
+    /// No tuple is at hand, so the task is about to wait: the moment to write out what was gathered.
+    ///
+    /// # Errors
+    /// As [`BasicBolt::tick`].
+    fn idle(&mut self, out: &mut BasicCollector<'_>) -> Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
     /// All inputs have ended: the last chance to emit.
     ///
     /// # Errors
@@ -141,6 +159,10 @@ impl<B: BasicBolt> Bolt for Basic<B> {
 
     fn tick(&mut self, out: &mut BoltCollector) -> Result<()> {
         self.0.tick(&mut BasicCollector::new(out, None))
+    }
+
+    fn idle(&mut self, out: &mut BoltCollector) -> Result<()> {
+        self.0.idle(&mut BasicCollector::new(out, None))
     }
 
     fn finish(&mut self, out: &mut BoltCollector) -> Result<()> {

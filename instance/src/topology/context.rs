@@ -1,9 +1,10 @@
 //! What a component learns of its task.
 
 use super::{Counter, Metrics};
-use egret_dataplane::ids::{ComponentIndex, TaskId};
+use egret_dataplane::ids::{ComponentIndex, Incarnation, TaskId};
 use egret_dataplane::plan::config::USER_PREFIX;
 use egret_dataplane::plan::{Component, Config, Topology};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a component learns of its task: who it is, its configuration, its metrics.
@@ -14,6 +15,8 @@ pub struct Context {
     component: ComponentIndex,
     index: u32,
     metrics: Metrics,
+    container_dir: PathBuf,
+    incarnation: Incarnation,
 }
 
 impl Context {
@@ -21,7 +24,27 @@ impl Context {
     #[must_use]
     pub fn new(topology: Arc<Topology>, task: TaskId, metrics: Metrics) -> Option<Self> {
         let (component, index) = topology.component_of(task)?;
-        Some(Self { topology, task, component, index, metrics })
+        let (container_dir, incarnation) = (PathBuf::from("."), Incarnation(1));
+        Some(Self { topology, task, component, index, metrics, container_dir, incarnation })
+    }
+
+    /// The same, of this process: the folder of its container and its incarnation. Without it they are the working
+    /// directory and the first.
+    #[must_use]
+    pub fn in_process(self, container_dir: PathBuf, incarnation: Incarnation) -> Self {
+        Self { container_dir, incarnation, ..self }
+    }
+
+    /// The folder of the task's container, which lives as long as the topology.
+    #[must_use]
+    pub fn container_dir(&self) -> &Path {
+        &self.container_dir
+    }
+
+    /// The how-many-th process that runs this task, from 1: above 1, an earlier one died.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// The task's number, unique in the topology.

@@ -62,6 +62,12 @@ pub trait BoltRunner {
     /// What it gives.
     fn tick(&mut self) -> Result<()>;
 
+    /// [`Bolt::idle`].
+    ///
+    /// # Errors
+    /// What it gives.
+    fn idle(&mut self) -> Result<()>;
+
     /// [`Bolt::finish`].
     ///
     /// # Errors
@@ -165,6 +171,10 @@ impl<B: Bolt> BoltRunner for Typed<B, BoltCollector> {
 
     fn tick(&mut self) -> Result<()> {
         self.component.tick(&mut self.collector)
+    }
+
+    fn idle(&mut self) -> Result<()> {
+        self.component.idle(&mut self.collector)
     }
 
     fn finish(&mut self) -> Result<()> {
