@@ -19,6 +19,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
+use tracing::info;
+
+/// Bytes of a receive buffer.
+pub(super) const RECV_BUFFER_BYTES: usize = 64 << 10;
+/// Receive buffers of a reactor: together about half of a core's second-level cache, so that received bytes are
+/// still in it when they are copied to their block.
+pub(super) const RECV_BUFFERS: u16 = 16;
 
 /// A connection of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,7 +103,6 @@ impl std::fmt::Display for CloseReason {
 /// instead is lost to its reactor.
 #[derive(Debug)]
 #[must_use = "give it back with Reactor::recycle"]
-#[allow(dead_code, reason = "read by the drivers, which come next")]
 pub struct RecvBuf {
     pub(super) index: u16,
     pub(super) len: u32,
@@ -198,5 +204,15 @@ impl Choice {
 /// # Errors
 /// When the kernel refuses the chosen one; with [`Choice::Auto`] only when it refuses both.
 pub fn open(choice: Choice) -> io::Result<Box<dyn Reactor>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, format!("no driver for {choice:?} yet")))
+    if choice == Choice::Epoll {
+        return Ok(Box::new(super::epoll::EpollReactor::new()?));
+    }
+    match super::uring::UringReactor::new() {
+        Ok(reactor) => Ok(Box::new(reactor)),
+        Err(error) if choice == Choice::Auto => {
+            info!("io_uring refused ({error}), using epoll");
+            Ok(Box::new(super::epoll::EpollReactor::new()?))
+        }
+        Err(error) => Err(error),
+    }
 }

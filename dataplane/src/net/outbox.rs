@@ -1,0 +1,190 @@
+//! The frames of one connection on their way out.
+//!
+//! Frames wait in a queue. One *flight* at a time is with the kernel: the headers and bodies of several frames as
+//! one gather list. What the kernel has taken is counted off; a short send leaves the rest of the flight to be sent
+//! next, so bytes never change their order. The flight's memory does not move, because the kernel may read the list
+//! and the headers long after a call has returned.
+#![allow(unsafe_code)]
+
+use super::link::{Body, HEADER_BYTES, Outgoing};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Frames of one flight. Enough to make a system call cheap per frame, few enough that tokens come back soon.
+const FLIGHT_FRAMES: usize = 32;
+const FLIGHT_PARTS: usize = 2 * FLIGHT_FRAMES;
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    waiting: VecDeque<Outgoing>,
+    flight: Box<Flight>,
+    /// Bytes in `waiting` and in the flight that are not sent yet.
+    queued_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Flight {
+    headers: [[u8; HEADER_BYTES]; FLIGHT_FRAMES],
+    parts: [libc::iovec; FLIGHT_PARTS],
+    first_part: usize,
+    part_count: usize,
+    /// The frames that are not sent whole, and how many bytes of the flight end with each.
+    frames: VecDeque<(Outgoing, usize)>,
+    sent: usize,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            flight: Box::new(Flight {
+                headers: [[0; HEADER_BYTES]; FLIGHT_FRAMES],
+                parts: [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; FLIGHT_PARTS],
+                first_part: 0,
+                part_count: 0,
+                frames: VecDeque::new(),
+                sent: 0,
+            }),
+            queued_bytes: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, frame: Outgoing) {
+        debug_assert_eq!(
+            frame.header.len as usize,
+            frame.body.len(),
+            "a header that tells its body's length"
+        );
+        self.queued_bytes += HEADER_BYTES + frame.body.len();
+        self.waiting.push_back(frame);
+    }
+
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.flight.frames.is_empty()
+    }
+
+    /// The parts to send next, empty when there is nothing. They stay where they are until [`Outbox::sent`] or
+    /// [`Outbox::abandon`].
+    pub(super) fn load(&mut self) -> &[IoSlice<'_>] {
+        if self.flight.frames.is_empty() {
+            self.flight.fill(&mut self.waiting);
+        }
+        let parts = &self.flight.parts[self.flight.first_part..self.flight.part_count];
+        // SAFETY: IoSlice is guaranteed to be laid out as iovec on Unix. Each part points into the boxed headers or
+        // into a body that `frames` keeps, all of which outlive the borrow of self.
+        unsafe { std::slice::from_raw_parts(parts.as_ptr().cast::<IoSlice<'_>>(), parts.len()) }
+    }
+
+    /// The kernel has taken `bytes` of the flight and is done with them; `token` gets the tokens that this frees.
+    pub(super) fn sent(&mut self, bytes: usize, mut token: impl FnMut(u64)) {
+        self.queued_bytes -= bytes;
+        self.flight.advance(bytes, &mut token);
+    }
+
+    /// Drops all frames; `token` gets all their tokens. Only for when the kernel is done with the flight.
+    pub(super) fn abandon(&mut self, mut token: impl FnMut(u64)) {
+        self.queued_bytes = 0;
+        self.flight.part_count = 0;
+        self.flight.first_part = 0;
+        let flying = self.flight.frames.drain(..).map(|(frame, _)| frame);
+        flying.chain(self.waiting.drain(..)).filter_map(|frame| frame.token).for_each(&mut token);
+    }
+}
+
+impl Flight {
+    fn fill(&mut self, waiting: &mut VecDeque<Outgoing>) {
+        (self.first_part, self.part_count, self.sent) = (0, 0, 0);
+        let mut end = 0;
+        for slot in 0..FLIGHT_FRAMES {
+            let Some(frame) = waiting.pop_front() else { break };
+            self.headers[slot] = frame.header.encode();
+            self.add_part(self.headers[slot].as_ptr(), HEADER_BYTES);
+            match &frame.body {
+                Body::Empty => {}
+                Body::Bytes(bytes) => self.add_part(bytes.as_ptr(), bytes.len()),
+                Body::Block(block) => self.add_part(block.as_ptr(), block.len()),
+            }
+            end += HEADER_BYTES + frame.body.len();
+            self.frames.push_back((frame, end));
+        }
+    }
+
+    fn add_part(&mut self, start: *const u8, len: usize) {
+        self.parts[self.part_count] = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
+        self.part_count += 1;
+    }
+
+    fn advance(&mut self, bytes: usize, token: &mut impl FnMut(u64)) {
+        self.sent += bytes;
+        let mut left = bytes;
+        while left > 0 {
+            let part = &mut self.parts[self.first_part];
+            let step = left.min(part.iov_len);
+            part.iov_base = part.iov_base.cast::<u8>().wrapping_add(step).cast();
+            part.iov_len -= step;
+            left -= step;
+            if part.iov_len == 0 {
+                self.first_part += 1;
+            }
+        }
+        while let Some((frame, end)) = self.frames.front()
+            && *end <= self.sent
+        {
+            if let Some(freed) = frame.token {
+                token(freed);
+            }
+            self.frames.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::link::{FrameHeader, FrameKind};
+
+    fn frame(n: u8) -> Outgoing {
+        let body = bytes::Bytes::from(vec![n; n as usize]);
+        let header = FrameHeader::new(FrameKind::Batch, u32::from(n), 0, 0);
+        let body = if n == 0 { Body::Empty } else { Body::Bytes(body) };
+        Outgoing { header, body, token: Some(u64::from(n)) }
+    }
+
+    #[test]
+    fn any_pattern_of_short_sends_keeps_the_bytes_in_order() {
+        for step in 1..70 {
+            let (mut outbox, mut want, mut got, mut tokens) = (Outbox::new(), vec![], vec![], vec![]);
+            for n in 0..100 {
+                let frame = frame(n);
+                want.extend_from_slice(&frame.header.encode());
+                want.extend(std::iter::repeat_n(n, n as usize));
+                outbox.push(frame);
+            }
+            while !outbox.is_empty() {
+                let parts: Vec<u8> = outbox.load().iter().flat_map(|part| part.iter().copied()).collect();
+                let taken = parts.len().min(step);
+                got.extend_from_slice(&parts[..taken]);
+                outbox.sent(taken, |token| tokens.push(token));
+                assert_eq!(outbox.queued_bytes(), want.len() - got.len());
+            }
+            assert_eq!(got, want);
+            assert_eq!(tokens, (0..100).collect::<Vec<u64>>());
+            assert!(outbox.load().is_empty());
+        }
+    }
+
+    #[test]
+    fn abandoned_frames_give_their_tokens_back_once() {
+        let (mut outbox, mut tokens) = (Outbox::new(), vec![]);
+        (1..50).for_each(|n| outbox.push(frame(n)));
+        outbox.load();
+        outbox.sent(17 + 16, |token| tokens.push(token));
+        outbox.abandon(|token| tokens.push(token));
+        assert_eq!(tokens, (1..50).collect::<Vec<u64>>());
+        assert!(outbox.is_empty() && outbox.load().is_empty() && outbox.queued_bytes() == 0);
+    }
+}
