@@ -2,6 +2,7 @@
 
 pub mod executor;
 pub mod layout;
+pub mod logs;
 pub mod packing;
 pub mod scheduler;
 pub mod state;

@@ -1,4 +1,23 @@
 //! The executor of a container: starts its processes, restarts what dies, keeps their logs, and cleans up.
+//!
+//! * `supervisor`: what to do when, without doing it.
+//! * `driver`: the loop that does it; `child` is one child of it, `commands` how it is started.
+//! * `outside`: signals, and the children of children.
+//! * `session`: the executor's own setting up and cleaning up.
+//!
+//! No child outlives its executor: the kernel kills it with the executor, and what user code started is found as an
+//! orphan of this process.
+
+mod child;
+mod commands;
+mod driver;
+mod failure;
+mod outside;
+mod session;
+mod spawn;
+mod supervisor;
+
+pub use failure::Failure;
 
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::plan::{Component, PackingPlan, Program, Topology};
@@ -17,12 +36,14 @@ pub struct ExecutorOptions {
     pub container: ContainerId,
 }
 
-/// Runs the executor until its container has ended.
+/// Runs the executor until its container has ended: 0 when the topology is over or the executor was told to end, 1 when
+/// it gave up, which [`Failure`] explains. To be called on the main thread, as the kernel ends the children with the
+/// thread that started them.
 ///
 /// # Errors
 /// When the container cannot be set up.
 pub fn run(options: ExecutorOptions) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("executor of container {} is not built yet", options.container)
+    session::Session::begin(&options)?.run()
 }
 
 /// The present executable, also when its file was replaced or removed meanwhile.

@@ -4,7 +4,7 @@
 //! the topology's. What each task is counted with is what its component asks for, or else the topology's default; no
 //! task is given what is left over in its container, so the sum never exceeds the container's limit.
 
-use super::{Packing, PackingError};
+use super::{Packing, PackingError, TooSmall};
 use egret_dataplane::ids::{ContainerId, TaskId};
 use egret_dataplane::plan::{ContainerPlan, PackingPlan, Resources, TaskPlan, Topology, config};
 
@@ -170,7 +170,7 @@ impl Job {
             d.default_key,
             config::CONTAINERS
         );
-        PackingError::TooSmall {
+        PackingError::TooSmall(Box::new(TooSmall {
             container: container_id(index),
             what: d.what,
             needed: (d.show)(needed),
@@ -178,7 +178,7 @@ impl Job {
             key,
             reserved: reserved.join(", "),
             remedy,
-        }
+        }))
     }
 }
 
@@ -214,7 +214,7 @@ fn container_id(index: usize) -> ContainerId {
 
 fn show_bytes(bytes: u128) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let exact = units.iter().find(|(shift, _)| bytes > 0 && bytes % (1 << shift) == 0);
+    let exact = units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     exact.map_or_else(|| format!("{bytes} bytes"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 

@@ -16,8 +16,6 @@ use std::{fs, io};
 pub struct Process {
     /// Its process id.
     pub pid: u32,
-    /// Its parent's process id.
-    pub parent: u32,
     /// Whether it is an executor (the leader of its session).
     pub leads_session: bool,
     fd: OwnedFd,
@@ -57,8 +55,8 @@ pub fn find(execution_id: &str) -> io::Result<Vec<Process>> {
     let own_session = rows.iter().find(|r| r.pid == own).map_or(0, |r| r.session);
     let sessions: BTreeSet<u32> =
         rows.iter().filter(|r| r.marked && r.session != own_session).map(|r| r.session).collect();
-    let ours = |r: &&Row| r.pid != own && (r.marked || sessions.contains(&r.session));
-    Ok(rows.iter().filter(ours).filter_map(|row| hold(row, execution_id, &sessions)).collect())
+    let ours = |r: &Row| r.pid != own && (r.marked || sessions.contains(&r.session));
+    Ok(rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, execution_id)).collect())
 }
 
 /// Whether any process of the execution lives, this one aside.
@@ -69,36 +67,46 @@ pub fn any(execution_id: &str) -> io::Result<bool> {
     Ok(!find(execution_id)?.is_empty())
 }
 
-/// The living processes of a session, this one aside. For the session's own leader: nobody else can be sure whose a
-/// session number is.
+/// The living children of this process: for a subreaper, also those that its dead descendants left.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-pub fn others_in_own_session() -> io::Result<Vec<Process>> {
+pub fn own_children() -> io::Result<Vec<Process>> {
     let own = std::process::id();
-    let sessions = BTreeSet::from([own]);
     let rows = table("")?;
-    let ours = rows.iter().filter(|r| r.session == own && r.pid != own);
-    Ok(ours.filter_map(|row| hold(row, "", &sessions)).collect())
+    let children = rows.iter().filter(|r| r.parent == own);
+    // Whoever has this process as parent, also when looked at again, is no stranger.
+    Ok(children.filter_map(|row| hold(row, |again| again.parent == own, "")).collect())
+}
+
+/// The children of this process that have ended and are not reaped.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn zombie_children() -> io::Result<Vec<u32>> {
+    let own = std::process::id();
+    let is_zombie = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        stat.as_deref().and_then(parse_stat).is_some_and(|(state, parent, _)| state == 'Z' && parent == own)
+    };
+    Ok(process_ids()?.filter(is_zombie).collect())
 }
 
 /// Takes hold of a process and looks at it again: between the first look and the hold, its number may have gone to
 /// another one.
-fn hold(row: &Row, execution_id: &str, sessions: &BTreeSet<u32>) -> Option<Process> {
+fn hold(row: &Row, ours: impl Fn(&Row) -> bool, execution_id: &str) -> Option<Process> {
     let fd = pidfd_open(Pid::from_raw(row.pid as i32)?, PidfdFlags::empty()).ok()?;
     let again = look(row.pid, execution_id)?;
-    let ours = again.marked || sessions.contains(&again.session);
-    ours.then(|| Process { pid: row.pid, parent: again.parent, leads_session: again.session == row.pid, fd })
+    ours(&again).then(|| Process { pid: row.pid, leads_session: again.session == row.pid, fd })
 }
 
 fn table(execution_id: &str) -> io::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.parse().ok()) else { continue };
-        rows.extend(look(pid, execution_id));
-    }
-    Ok(rows)
+    Ok(process_ids()?.filter_map(|pid| look(pid, execution_id)).collect())
+}
+
+fn process_ids() -> io::Result<impl Iterator<Item = u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
 /// What a process is; `None` when it has ended or is another user's.

@@ -337,3 +337,6 @@ fn encode_name(name: &str) -> String {
 fn decode_name(file: &str) -> Option<String> {
     (!file.starts_with('.')).then(|| file.replace("%2E", ".").replace("%25", "%"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -202,7 +202,8 @@ impl State {
         self.manager.lock(&at("locks", name), holder.as_bytes(), patience)
     }
 
-    /// Removes every entry of a topology but its lock. A removal that was cut short can be done again.
+    /// Removes every entry of a topology but its lock, unless the lock's holder is gone. A removal that was cut short
+    /// can be done again.
     ///
     /// # Errors
     /// [`StateError`].
@@ -211,7 +212,8 @@ impl State {
         for kind in ["tmasters", "pplans", "schedulers", "packingplans", "executionstate", "topologies"] {
             self.manager.delete(&at(kind, name))?;
         }
-        Ok(())
+        // Reading an ephemeral entry whose owner is gone removes what is left of it.
+        self.manager.read(&at("locks", name)).map(drop)
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, StateError> {
@@ -237,5 +239,88 @@ fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
         Ok(bytes) => bytes,
         // The types stored here have no map with keys other than strings and no fallible serializer.
         Err(error) => unreachable!("state entries serialize to memory: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egret_dataplane::plan::{Config, Program};
+
+    fn topology(name: &str) -> Topology {
+        Topology {
+            name: name.to_owned(),
+            config: Config::default(),
+            components: Vec::new(),
+            program: Program::Builtin,
+        }
+    }
+
+    fn execution() -> Execution {
+        Execution {
+            id: "0123abcd".to_owned(),
+            secret: "5ec7e7".to_owned(),
+            cluster: "local".to_owned(),
+            owner_uid: 1000,
+            work_dir: PathBuf::from("/tmp/w"),
+            mode: ExecutionMode::Submit,
+            submitted_unix_s: 7,
+            stdin: false,
+        }
+    }
+
+    fn fresh() -> (tempfile::TempDir, State) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(&format!("file:{}/state", folder.path().display())).unwrap();
+        (folder, state)
+    }
+
+    #[test]
+    fn urls_of_other_kinds_are_refused() {
+        let refused = |url| State::open(url).err().unwrap();
+        assert!(matches!(refused("zk://localhost:2181/egret"), StateError::Unsupported { .. }));
+        for url in ["", "file:", "/tmp/x", "etcd:x"] {
+            assert!(matches!(refused(url), StateError::BadUrl { .. }), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_topology_is_stored_once_and_removed_whole() {
+        let (folder, state) = fresh();
+        state.create_topology(&topology("one")).unwrap();
+        assert!(matches!(state.create_topology(&topology("one")), Err(StateError::Exists { .. })));
+        state.put_execution("one", &execution()).unwrap();
+        let location = TmasterLocation { address: "127.0.0.1:1".to_owned(), pid: 1 };
+        let tmaster = state.hold_tmaster("one", &location).unwrap();
+        assert_eq!(state.tmaster_location("one").unwrap(), Some(location));
+        assert_eq!(state.topologies().unwrap(), ["one"]);
+        assert_eq!(state.execution("one").unwrap(), Some(execution()));
+        state.remove("one").unwrap();
+        drop(tmaster);
+        state.remove("one").unwrap();
+        assert_eq!(state.topology("one").unwrap(), None);
+        assert_eq!(std::fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_never_leads_out_of_its_folder() {
+        let (_folder, state) = fresh();
+        state.create_topology(&topology("one")).unwrap();
+        assert_eq!(state.execution("../topologies/one").unwrap(), None);
+        assert_eq!(state.execution("..").unwrap(), None);
+    }
+
+    #[test]
+    fn a_whole_file_with_the_wrong_content_is_an_error() {
+        let (folder, state) = fresh();
+        let files = FileState::open(folder.path().join("state")).unwrap();
+        files.write("/executionstate/one", b"{\"id\": 7}").unwrap();
+        let text = state.execution("one").unwrap_err().to_string();
+        assert!(text.contains("/executionstate/one is damaged"), "{text}");
+    }
+
+    #[test]
+    fn the_secret_is_not_shown() {
+        assert!(!format!("{:?}", execution()).contains("5ec7e7"));
     }
 }

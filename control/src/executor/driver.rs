@@ -1,0 +1,359 @@
+//! The loop of an executor: waits for deaths, output, signals and due restarts, and does what the supervisor decides.
+
+use super::child::RunningChild;
+use super::commands::Commands;
+use super::failure::Failure;
+use super::supervisor::{Effect, Outcome, Supervisor};
+use crate::layout::{ContainerDir, ProcessName};
+use crate::logs::{Retention, RotatedLog};
+use egret_dataplane::ids::{ContainerId, Incarnation};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// What the outside tells the loop.
+pub(super) trait Outside {
+    /// Becomes readable when there is something new to ask for.
+    fn wake_fd(&self) -> BorrowedFd<'_>;
+
+    /// Takes what woke the loop, and says whether the executor was told to end. `children` are not reaped yet.
+    fn woken(&mut self, children: &[u32]) -> bool;
+
+    /// Anything to be done once a turn.
+    fn turn(&mut self) {}
+}
+
+/// A container at work.
+pub(super) struct Driver<'a, C> {
+    container: ContainerId,
+    dir: &'a ContainerDir,
+    commands: C,
+    retention: Retention,
+    supervisor: Supervisor,
+    children: Vec<Option<RunningChild>>,
+    started: Instant,
+    /// Of the process that the container gave up on.
+    failure: Option<Failure>,
+}
+
+/// What is readable.
+#[derive(Clone, Copy)]
+enum Source {
+    Outside,
+    Death(usize),
+    Output(usize),
+}
+
+impl<'a, C: Commands> Driver<'a, C> {
+    pub(super) fn new(
+        container: ContainerId,
+        dir: &'a ContainerDir,
+        commands: C,
+        retention: Retention,
+        (names, policy): (Vec<ProcessName>, super::supervisor::Policy),
+    ) -> Self {
+        let children = names.iter().map(|_| None).collect();
+        let supervisor = Supervisor::new(names, policy);
+        let started = Instant::now();
+        Self { container, dir, commands, retention, supervisor, children, started, failure: None }
+    }
+
+    /// Runs until no child is left. The failure is that of the process it gave up on.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    pub(super) fn run(&mut self, outside: &mut impl Outside) -> io::Result<(Outcome, Option<Failure>)> {
+        let mut effects = Vec::new();
+        loop {
+            self.supervisor.tick(self.now(), &mut effects);
+            self.perform(&mut effects);
+            if let Some(outcome) = self.supervisor.outcome() {
+                return Ok((outcome, self.failure.take()));
+            }
+            for source in self.wait(outside)? {
+                match source {
+                    Source::Outside => {
+                        let children: Vec<u32> =
+                            self.children.iter().flatten().map(RunningChild::pid).collect();
+                        if outside.woken(&children) {
+                            self.supervisor.terminate(self.now(), &mut effects);
+                        }
+                    }
+                    Source::Output(index) => self.drain(index),
+                    Source::Death(index) => self.reap(index, &mut effects)?,
+                }
+            }
+            outside.turn();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn perform(&mut self, effects: &mut Vec<Effect>) {
+        // A process that cannot be started is a death, which may bring more effects.
+        while !effects.is_empty() {
+            for effect in std::mem::take(effects) {
+                match effect {
+                    Effect::Spawn(index, incarnation) => self.spawn(index, incarnation, effects),
+                    Effect::Terminate(index) => self.signal(index, Signal::TERM),
+                    Effect::Kill(index) => self.signal(index, Signal::KILL),
+                }
+            }
+        }
+    }
+
+    fn spawn(&mut self, index: usize, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let name = self.supervisor.name(index).clone();
+        match self.start(&name, incarnation) {
+            Ok(child) => {
+                info!(process = %name, pid = child.pid(), %incarnation, "started");
+                self.children[index] = Some(child);
+            }
+            Err(error) => {
+                self.died(index, None, &format!("could not be started: {error}"), Vec::new(), effects)
+            }
+        }
+    }
+
+    fn start(&self, name: &ProcessName, incarnation: Incarnation) -> io::Result<RunningChild> {
+        if *name == ProcessName::Stmgr {
+            // A killed stmgr left its socket.
+            let _ = std::fs::remove_file(self.dir.socket());
+        }
+        let log = RotatedLog::open(self.dir.log(name), self.retention)?;
+        let child = RunningChild::start(self.commands.command(name, incarnation)?, log)?;
+        if let Err(error) = write_pid_file(&self.dir.pid_file(name), child.pid()) {
+            warn!(process = %name, %error, "its pid file cannot be written");
+        }
+        Ok(child)
+    }
+
+    fn signal(&self, index: usize, signal: Signal) {
+        let Some(child) = &self.children[index] else { return };
+        if let Err(error) = child.signal(signal) {
+            warn!(process = %self.supervisor.name(index), %error, "cannot be signalled");
+        }
+    }
+
+    /// What is readable now, or will be before something is due.
+    fn wait(&self, outside: &impl Outside) -> io::Result<Vec<Source>> {
+        let mut sources = vec![Source::Outside];
+        let mut fds = vec![PollFd::from_borrowed_fd(outside.wake_fd(), PollFlags::IN)];
+        for (index, child) in self.children.iter().enumerate() {
+            let Some(child) = child else { continue };
+            // Output comes before the death that follows it.
+            if let Some(output) = child.output_fd() {
+                sources.push(Source::Output(index));
+                fds.push(PollFd::from_borrowed_fd(output, PollFlags::IN));
+            }
+            sources.push(Source::Death(index));
+            fds.push(PollFd::from_borrowed_fd(child.death_fd(), PollFlags::IN));
+        }
+        let timeout = self.supervisor.next_tick().map(|due| due.saturating_sub(self.now()));
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = sources.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(source, _)| *source).collect())
+    }
+
+    fn drain(&mut self, index: usize) {
+        if let Some(child) = &mut self.children[index] {
+            child.drain();
+        }
+    }
+
+    fn reap(&mut self, index: usize, effects: &mut Vec<Effect>) -> io::Result<()> {
+        let Some(child) = &mut self.children[index] else { return Ok(()) };
+        let Some(death) = child.try_reap()? else { return Ok(()) };
+        let last_lines = self.children[index].take().map(RunningChild::into_last_lines).unwrap_or_default();
+        let _ = std::fs::remove_file(self.dir.pid_file(self.supervisor.name(index)));
+        self.died(index, death.code, &death.to_string(), last_lines, effects);
+        Ok(())
+    }
+
+    fn died(
+        &mut self,
+        index: usize,
+        code: Option<i32>,
+        reason: &str,
+        last_lines: Vec<String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let now = self.now();
+        self.supervisor.exited(index, code, now, effects);
+        let process = self.supervisor.name(index);
+        match self.supervisor.waits(index, now) {
+            Some(delay) => warn!(%process, "{reason}; starting it again in {} ms", delay.as_millis()),
+            None => info!(%process, "{reason}"),
+        }
+        if self.supervisor.gave_up_on() == Some(index) {
+            let (component, task) = match process {
+                ProcessName::Instance(task, component) => (Some(component.clone()), Some(*task)),
+                _ => (None, None),
+            };
+            self.failure = Some(Failure {
+                container: self.container,
+                process: process.to_string(),
+                component,
+                task,
+                deaths: self.supervisor.deaths_in_a_row(index),
+                reason: reason.to_owned(),
+                last_lines,
+            });
+        }
+    }
+}
+
+fn write_pid_file(path: &Path, pid: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    writeln!(file, "{pid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::supervisor::Policy;
+    use super::*;
+    use egret_dataplane::ids::TaskId;
+    use std::collections::HashMap;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+
+    /// Shell scripts in place of the real processes; `$N` is the incarnation.
+    struct Scripts(HashMap<ProcessName, &'static str>);
+
+    impl Commands for Scripts {
+        fn command(&self, name: &ProcessName, incarnation: Incarnation) -> io::Result<Command> {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", self.0[name]]).env("N", incarnation.to_string());
+            Ok(command)
+        }
+    }
+
+    /// Tells the loop to end when a byte comes.
+    struct Switch(UnixStream);
+
+    impl Outside for Switch {
+        fn wake_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn woken(&mut self, _: &[u32]) -> bool {
+            io::Read::read(&mut self.0, &mut [0; 8]).unwrap() > 0
+        }
+    }
+
+    struct Container {
+        _folder: tempfile::TempDir,
+        dir: ContainerDir,
+        switch: UnixStream,
+        outside: Switch,
+    }
+
+    fn container() -> Container {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = ContainerDir::at(&folder.path().join("container-1"));
+        dir.create().unwrap();
+        let (switch, other) = UnixStream::pair().unwrap();
+        Container { _folder: folder, dir, switch, outside: Switch(other) }
+    }
+
+    fn task() -> ProcessName {
+        ProcessName::Instance(TaskId(1), "split".to_owned())
+    }
+
+    impl Container {
+        fn run(&mut self, scripts: &[(ProcessName, &'static str)]) -> (Outcome, Option<Failure>) {
+            let names = scripts.iter().map(|(name, _)| name.clone()).collect();
+            let policy = Policy {
+                delay: Duration::from_millis(1),
+                delay_max: Duration::from_millis(1),
+                give_up_after: Some(3),
+            };
+            let retention = Retention { max_bytes: 1 << 20, keep_files: 1 };
+            let commands = Scripts(scripts.iter().cloned().collect());
+            let mut driver = Driver::new(ContainerId(1), &self.dir, commands, retention, (names, policy));
+            driver.run(&mut self.outside).unwrap()
+        }
+
+        fn log(&self, name: &ProcessName) -> String {
+            std::fs::read_to_string(self.dir.log(name)).unwrap()
+        }
+    }
+
+    #[test]
+    fn what_dies_is_started_again_and_the_stmgrs_end_ends_the_rest() {
+        let mut container = container();
+        let done = container.dir.path().join("done");
+        let stmgr = format!("while [ ! -e {} ]; do sleep 0.01; done", done.display());
+        let instance =
+            format!("echo start $N; [ $N = 2 ] || kill -9 $$; touch {}; sleep 600", done.display());
+        let scripts = [(ProcessName::Stmgr, stmgr.leak() as &str), (task(), instance.leak())];
+        assert_eq!(container.run(&scripts), (Outcome::Completed, None));
+        assert_eq!(container.log(&task()), "start 1\nstart 2\n");
+        assert_eq!(std::fs::read_dir(container.dir.pid_dir()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_reason_for_giving_up_has_the_last_words() {
+        let mut container = container();
+        let scripts = [(ProcessName::Stmgr, "sleep 600"), (task(), "echo cannot open book.txt >&2; exit 3")];
+        let (outcome, failure) = container.run(&scripts);
+        let failure = failure.unwrap();
+        assert_eq!(outcome, Outcome::GaveUp(1));
+        assert_eq!((failure.deaths, failure.task), (3, Some(TaskId(1))));
+        let text = failure.to_string();
+        assert!(text.starts_with("`split` task 1 in container 1 exited with status 3, 3 times"), "{text}");
+        assert!(text.ends_with("cannot open book.txt"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_started_is_given_up_on() {
+        struct Missing;
+        impl Commands for Missing {
+            fn command(&self, _: &ProcessName, _: Incarnation) -> io::Result<Command> {
+                Ok(Command::new("/nonexistent/program"))
+            }
+        }
+        let mut container = container();
+        let delay = Duration::from_millis(1);
+        let policy = Policy { delay, delay_max: delay, give_up_after: Some(3) };
+        let retention = Retention { max_bytes: 1 << 20, keep_files: 1 };
+        let mut driver =
+            Driver::new(ContainerId(1), &container.dir, Missing, retention, (vec![task()], policy));
+        let (outcome, failure) = driver.run(&mut container.outside).unwrap();
+        assert_eq!(outcome, Outcome::GaveUp(0));
+        assert!(failure.unwrap().reason.contains("could not be started: No such file"));
+    }
+
+    #[test]
+    fn told_to_end_it_forces_those_that_do_not_listen() {
+        let mut container = container();
+        let mut switch = container.switch.try_clone().unwrap();
+        let ready = container.dir.path().join("ready");
+        let deaf = format!("trap '' TERM; touch {}; while :; do sleep 0.05; done", ready.display());
+        let waiter = std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !ready.exists() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            switch.write_all(b"x").unwrap();
+        });
+        let outcome = container.run(&[(ProcessName::Stmgr, "exec sleep 600"), (task(), deaf.leak())]);
+        waiter.join().unwrap();
+        assert_eq!(outcome, (Outcome::Terminated, None));
+    }
+}

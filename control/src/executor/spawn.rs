@@ -1,0 +1,23 @@
+//! Starting a child so that it can never outlive its executor.
+#![allow(unsafe_code)]
+
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// Starts a child that the kernel kills when the *thread* that calls this ends.
+///
+/// # Errors
+/// When it cannot be started.
+pub(super) fn spawn_bound(command: &mut Command) -> io::Result<Child> {
+    let executor = getpid();
+    let bind = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The executor may have died before the line above.
+        if getppid() == Some(executor) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    };
+    // SAFETY: between fork and exec, `bind` makes two system calls and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(bind) };
+    command.spawn()
+}
