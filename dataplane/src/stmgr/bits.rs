@@ -1,7 +1,7 @@
 //! A set of small numbers, one bit each.
 
 /// A fixed-size bit set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
     words: Vec<u64>,
 }

@@ -5,13 +5,28 @@
 //! * [`route`]: where a block goes; [`sizes`]: how many blocks there are, and whose.
 //! * [`core`]: what descriptors and frames do; on top of [`blocks`] (who holds which), [`ends`] (which tasks have
 //!   ended), `credit` (flow control between stmgrs), [`counters`] and [`fault`] (what nobody may do).
+//! * [`registration`]: who has registered with whom, under which plan, in which state.
+
+//!
+//! The drivers carry them out: [`run`] is the loop, over `local` (the instances), `peers` (the other stmgrs) and
+//! `tmaster`.
 
 mod bits;
 pub mod blocks;
 pub mod core;
 pub mod counters;
 mod credit;
+mod driver;
 pub mod ends;
 pub mod fault;
+mod local;
+mod options;
+mod peers;
+pub mod registration;
 pub mod route;
+mod sinks;
 pub mod sizes;
+mod tmaster;
+
+pub use driver::run;
+pub use options::{ExitReason, SOCKET_NAME, StmgrError, StmgrOptions};

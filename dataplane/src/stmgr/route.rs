@@ -54,7 +54,7 @@ pub enum Place {
 }
 
 /// A task as the router sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// What it runs.
     pub component: ComponentIndex,
@@ -65,7 +65,7 @@ pub struct Way {
 }
 
 /// A broadcast as the router sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastWays {
     /// Who emits.
     pub from: ComponentIndex,
@@ -87,7 +87,7 @@ pub struct Pair {
 }
 
 /// All look-up tables of a container.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Routes {
     /// By slot: the local tasks, ascending.
     pub tasks: Vec<TaskId>,

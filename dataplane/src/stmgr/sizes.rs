@@ -9,6 +9,7 @@
 //! ```
 
 use super::route::{Routes, Slot, WindowIndex};
+use crate::frame::BLOCK_OVERHEAD;
 use crate::memory::{CLASSES, PoolConfig};
 use crate::plan::{Config, config};
 
@@ -24,6 +25,10 @@ const WINDOW_STANDARD_MIN: u32 = 4;
 const WINDOW_MEDIUM: u32 = 4;
 /// Large blocks of each window: one arrives while another is consumed.
 const WINDOW_LARGE: u32 = 2;
+
+/// The shortest batch: a block's header. An instance that emits less would make its stmgr send a frame that the peer
+/// refuses together with the link.
+pub const MIN_BATCH_BYTES: u32 = BLOCK_OVERHEAD as u32 - 16;
 
 /// Quotas and block sizes by class. The same on every container of a topology, since both ends of a link reckon
 /// with them.

@@ -7,6 +7,7 @@ use crate::memory::{Descriptor, DescriptorKind, OUT_SLOTS};
 use crate::stmgr::credit::Waiting;
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Place, QueueIndex, Slot};
+use crate::stmgr::sizes::MIN_BATCH_BYTES;
 
 /// How a delivery into an instance's ring went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl Core {
     fn emit(&mut self, slot: Slot, descriptor: Descriptor) -> Result<(), Fault> {
         let Descriptor { block, used, count, target, .. } = descriptor;
         let size = self.sizes.block_bytes[self.blocks.emittable(slot, block)?];
-        if !(1..=size).contains(&used) {
+        if !(MIN_BATCH_BYTES..=size).contains(&used) {
             return Err(Fault::BadLength { used, size });
         }
         if self.ends.has_ended(slot) {

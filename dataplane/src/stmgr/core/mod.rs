@@ -10,7 +10,7 @@
 mod instances;
 mod peers;
 #[cfg(test)]
-mod tests;
+pub(in crate::stmgr) mod tests;
 
 pub use instances::Delivered;
 pub use peers::Received;

@@ -43,7 +43,7 @@ fn hostile_descriptors_are_refused_without_harm() {
         let fault = refuses(&mut world, 0, data(block, to_b, 100));
         assert_eq!(fault, Fault::NotHeld { block: BlockId(block) });
     }
-    for used in [0, SIZES.block_bytes[0] + 1, u32::MAX] {
+    for used in [0, 63, SIZES.block_bytes[0] + 1, u32::MAX] {
         assert!(matches!(refuses(&mut world, 0, data(0, to_b, used)), Fault::BadLength { .. }));
     }
     for target in [0, 5, 0x7fff_ffff, 0x8000_0001, u32::MAX] {
