@@ -6,6 +6,7 @@
 //! * [`wait_for`], [`try_for`]: the only place that sleeps; everything that waits for a state waits here, with a deadline.
 //! * [`Leftovers`]: processes, memory, sockets and files that belong to a cluster.
 //! * [`records`]: what the components of the test program wrote down.
+//! * [`text`]: a text made from real files, and its words counted by another program.
 //!
 //! Everything here panics where a test would have to fail.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -15,6 +16,7 @@ mod command;
 mod gate;
 mod leftovers;
 pub mod records;
+pub mod text;
 mod wait;
 
 pub use cluster::Cluster;

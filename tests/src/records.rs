@@ -2,7 +2,7 @@
 //! `COMPONENT.INDEX.TASK`, with a line for each value.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// A value that a task wrote down.
@@ -18,9 +18,9 @@ pub struct Record {
     pub task: u32,
 }
 
-/// Writes down the values of one task.
+/// Writes down the values of one task, each at once.
 #[derive(Debug)]
-pub struct Recorder(BufWriter<File>);
+pub struct Recorder(File);
 
 impl Recorder {
     /// Opens the task's file in `folder` to append to it: what a task that ran twice wrote twice is there twice.
@@ -29,7 +29,7 @@ impl Recorder {
     /// When the file cannot be opened.
     pub fn open(folder: impl AsRef<Path>, component: &str, index: u32, task: u32) -> io::Result<Self> {
         let path = folder.as_ref().join(format!("{component}.{index}.{task}"));
-        Ok(Self(BufWriter::new(OpenOptions::new().create(true).append(true).open(path)?)))
+        Ok(Self(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
     /// Adds a line.
@@ -37,15 +37,7 @@ impl Recorder {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&mut self, value: impl std::fmt::Display) -> io::Result<()> {
-        writeln!(self.0, "{value}")
-    }
-
-    /// Sees to it that everything is in the file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.write_all(format!("{value}\n").as_bytes())
     }
 }
 

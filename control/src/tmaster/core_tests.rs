@@ -1,3 +1,5 @@
+//! Tests of the pure core: events in, effects out.
+
 use super::*;
 use egret_dataplane::message::{Heartbeat, Severity, TaskCounters};
 use egret_dataplane::plan::{
