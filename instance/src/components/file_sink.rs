@@ -1,0 +1,219 @@
+//! The `file-sink` bolt: tuples into a file.
+
+use super::args::{ArgKind, ArgProblem, ArgSpec, Args, At};
+use super::lines::STDIN as STANDARD;
+use super::schema::no_stream;
+use super::types::ComponentType;
+use crate::topology::Factory;
+use crate::{Bolt, BoltCollector, Context, Input, Result, Row, Value};
+use egret_dataplane::plan::Role;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The type `file-sink`.
+pub(super) static TYPE: ComponentType = ComponentType {
+    name: "file-sink",
+    role: Role::Bolt,
+    help: "writes each tuple as a line of a file",
+    args: &[
+        ArgSpec::required(
+            "path",
+            ArgKind::Path,
+            "the file; several tasks write PATH.TASK; `-` for standard output",
+        ),
+        ArgSpec::optional(
+            "format",
+            ArgKind::Choice(&["tsv", "json"]),
+            "`tsv` (default): the fields joined by a tab; `json`: an object per line",
+        ),
+    ],
+    outputs: no_stream,
+    check,
+    make: |args| Factory::bolt(move || FileSink::from_args(&args)),
+};
+
+fn check(args: &Args, parallelism: u32) -> Result<(), ArgProblem> {
+    if args.text("path") == Some("-") && parallelism > 1 {
+        let message = "`path` is standard output `-`, which one task writes; set `parallelism: 1`";
+        return Err(ArgProblem { at: At::Value("path".to_owned()), message: message.to_owned() });
+    }
+    Ok(())
+}
+
+/// Bytes that are gathered before they are written.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Writes each tuple as a line: its fields joined by tabs, or a JSON object.
+///
+/// Fields are written as they are, numbers in decimal and bytes in hexadecimal. So a line that came from a file is the
+/// same line again; a field that itself has a tab or a line end in it cannot be told apart: use JSON then.
+///
+/// One task writes the path itself, each of several `PATH.TASK` with its task's number. The file is truncated when the
+/// topology starts; the successor of a process that died appends instead, after a line that was left unfinished is
+/// removed. The path `-` is the process's standard output, which `egret run` shows as its own.
+///
+/// What is gathered is written when 64 KiB are full, when no tuple is at hand, and at the end.
+pub struct FileSink {
+    path: PathBuf,
+    json: bool,
+    out: Option<File>,
+    buffer: Vec<u8>,
+}
+
+/// A file cannot be written.
+#[derive(thiserror::Error, Debug)]
+#[error("cannot write {}: {source}", if path.as_os_str() == STANDARD { "standard output".to_owned() } else { format!("`{}`", path.display()) })]
+pub struct SinkError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+impl FileSink {
+    /// Writes this file, with the fields joined by tabs.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), json: false, out: None, buffer: Vec::new() }
+    }
+
+    /// Writes JSON objects instead, one per line.
+    #[must_use]
+    pub fn json(mut self) -> Self {
+        self.json = true;
+        self
+    }
+
+    pub(super) fn from_args(args: &Args) -> Self {
+        let sink = Self::new(args.text("path").unwrap_or_default());
+        if args.text("format") == Some("json") { sink.json() } else { sink }
+    }
+
+    fn failed(&self, source: io::Error) -> SinkError {
+        SinkError { path: self.path.clone(), source }
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        if let Some(out) = &mut self.out
+            && !self.buffer.is_empty()
+        {
+            let written = out.write_all(&self.buffer);
+            self.buffer.clear();
+            written.map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Bolt for FileSink {
+    fn prepare(&mut self, context: &Context) -> Result<()> {
+        if context.parallelism() > 1 && self.path.as_os_str() != STANDARD {
+            self.path.as_mut_os_string().push(format!(".{}", context.task()));
+        }
+        let out = open(&self.path, context.incarnation().0 > 1);
+        self.out = Some(out.map_err(|error| self.failed(error))?);
+        Ok(())
+    }
+
+    fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
+        let before = self.buffer.len();
+        let row = input.row()?;
+        let written =
+            if self.json { write_json(&row, &mut self.buffer) } else { write_tsv(&row, &mut self.buffer) };
+        if let Err(error) = written {
+            // No half line of a tuple that fails.
+            self.buffer.truncate(before);
+            return Err(error);
+        }
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.write_out()?;
+        }
+        out.ack(input)
+    }
+
+    fn tick(&mut self, _: &mut BoltCollector) -> Result<()> {
+        self.write_out()
+    }
+
+    fn idle(&mut self, _: &mut BoltCollector) -> Result<()> {
+        self.write_out()
+    }
+
+    fn finish(&mut self, _: &mut BoltCollector) -> Result<()> {
+        self.write_out()
+    }
+
+    fn cleanup(&mut self) {
+        if let Err(error) = self.write_out() {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+fn open(path: &Path, go_on: bool) -> io::Result<File> {
+    if path.as_os_str() == STANDARD {
+        return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
+    }
+    if !go_on {
+        return File::create(path);
+    }
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    if file.metadata()?.is_file() {
+        let len = whole_lines(&mut file)?;
+        file.set_len(len)?;
+        file.seek(SeekFrom::Start(len))?;
+    }
+    Ok(file)
+}
+
+/// The length of a file up to its last line end.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while end > 0 {
+        let from = end.saturating_sub(BUFFER_BYTES as u64);
+        let part = &mut buffer[..(end - from) as usize];
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(part)?;
+        if let Some(found) = memchr::memrchr(b'\n', part) {
+            return Ok(from + found as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
+fn write_tsv(row: &Row<'_>, line: &mut Vec<u8>) -> Result<()> {
+    for index in 0..row.len() {
+        if index > 0 {
+            line.push(b'\t');
+        }
+        match row.get(index)? {
+            Value::Str(text) => line.extend_from_slice(text.as_bytes()),
+            other => write!(line, "{other}")?,
+        }
+    }
+    line.push(b'\n');
+    Ok(())
+}
+
+fn write_json(row: &Row<'_>, line: &mut Vec<u8>) -> Result<()> {
+    line.push(b'{');
+    for (index, (name, value)) in row.fields().enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        serde_json::to_writer(&mut *line, name)?;
+        line.push(b':');
+        match value? {
+            Value::Str(text) => serde_json::to_writer(&mut *line, text)?,
+            // What is no number has no form in JSON but `null`.
+            Value::F32(v) => serde_json::to_writer(&mut *line, &v)?,
+            Value::F64(v) => serde_json::to_writer(&mut *line, &v)?,
+            bytes @ Value::Bytes(_) => write!(line, "\"{bytes}\"")?,
+            plain => write!(line, "{plain}")?,
+        }
+    }
+    line.extend_from_slice(b"}\n");
+    Ok(())
+}

@@ -1,0 +1,517 @@
+//! The lines of several files, shared by the tasks of a spout, read through one buffer without a copy per line.
+//!
+//! The files are thought of as one long text; each task owns an equal stretch of its bytes, and a line belongs to the
+//! task in whose stretch its first byte lies. So each line has one owner, whatever the number and the sizes of the files.
+//! What has no size (standard input, pipes) is read whole by one task, which is told when there is nothing to read yet
+//! instead of waiting inside. Files must not change while they are read.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Standard input's name.
+pub(super) const STDIN: &str = "-";
+
+const FIRST_BUFFER_BYTES: usize = 256 << 10;
+
+/// A stretch of a file: the lines that begin at `from` or after it and before `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) path: PathBuf,
+    pub(super) from: u64,
+    /// `u64::MAX` for all there is.
+    pub(super) to: u64,
+}
+
+/// Why lines cannot be read.
+#[derive(thiserror::Error, Debug)]
+pub enum LinesError {
+    /// A file cannot be opened or read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No file matches a pattern.
+    #[error("no file matches `{pattern}`")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A pattern is malformed.
+    #[error("`{pattern}` is no valid pattern: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A line is longer than a tuple may be; it is left out.
+    #[error("`{}`, line {line}: the line is longer than {limit} bytes, the limit of a tuple (egret.tuple.max.bytes)", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// The files that `paths` name, in order. A path that is no file but has `*`, `?` or `[` in it is a pattern for several,
+/// which come sorted.
+pub(super) fn expand(paths: &[String]) -> Result<Vec<PathBuf>, LinesError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let literal = path == STDIN || !path.contains(['*', '?', '[']) || PathBuf::from(path).exists();
+        if literal {
+            files.push(PathBuf::from(path));
+            continue;
+        }
+        let pattern = || path.clone();
+        let found = glob::glob(path)
+            .map_err(|error| LinesError::Pattern { pattern: pattern(), reason: error.to_string() })?;
+        let before = files.len();
+        for file in found {
+            let file = file.map_err(|e| LinesError::Read { path: e.path().to_owned(), source: e.into() })?;
+            if !file.is_dir() {
+                files.push(file);
+            }
+        }
+        if files.len() == before {
+            return Err(LinesError::NoMatch { pattern: pattern() });
+        }
+    }
+    Ok(files)
+}
+
+/// The stretches of task `index` of `tasks`.
+pub(super) fn share(files: &[PathBuf], index: u32, tasks: u32) -> Result<Vec<Stretch>, LinesError> {
+    let mut sizes = Vec::with_capacity(files.len());
+    for path in files {
+        sizes.push(size(path)?);
+    }
+    let total: u64 = sizes.iter().flatten().sum();
+    let bound = |i: u32| (u128::from(total) * u128::from(i) / u128::from(tasks)) as u64;
+    let (start, end) = (bound(index), bound(index + 1));
+    let mut stretches = Vec::new();
+    let (mut before, mut unsized_before) = (0, 0);
+    for (path, size) in files.iter().zip(sizes) {
+        let Some(size) = size else {
+            let mine = if path.as_os_str() == STDIN { index == 0 } else { unsized_before % tasks == index };
+            unsized_before += 1;
+            if mine {
+                stretches.push(Stretch { path: path.clone(), from: 0, to: u64::MAX });
+            }
+            continue;
+        };
+        let from = start.clamp(before, before + size) - before;
+        let to = end.clamp(before, before + size) - before;
+        if from < to {
+            stretches.push(Stretch { path: path.clone(), from, to });
+        }
+        before += size;
+    }
+    Ok(stretches)
+}
+
+/// The bytes of a regular file, or `None` when its size says nothing (a pipe, a file below `/proc`).
+fn size(path: &Path) -> Result<Option<u64>, LinesError> {
+    if path.as_os_str() == STDIN {
+        return Ok(None);
+    }
+    let metadata =
+        std::fs::metadata(path).map_err(|source| LinesError::Read { path: path.to_owned(), source })?;
+    Ok((metadata.is_file() && metadata.len() > 0).then_some(metadata.len()))
+}
+
+/// Reads the lines of stretches, one after the other.
+pub(super) struct LineReader {
+    /// In reverse, so that the next one is the last.
+    todo: Vec<Stretch>,
+    open: Option<Open>,
+    /// Longest line in bytes.
+    limit: usize,
+    buffer: Vec<u8>,
+    /// What of `buffer` is read but not used.
+    from: usize,
+    filled: usize,
+}
+
+/// What [`LineReader::next_line`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextLine<'a> {
+    /// A line without its end.
+    Line(&'a [u8]),
+    /// Nothing yet: the pipe or terminal has to be asked again later.
+    NotReady,
+    /// That was the last.
+    End,
+}
+
+/// The same, with a line's bounds in the buffer.
+enum Found {
+    Line(usize, usize),
+    NotReady,
+    End,
+}
+
+struct Open {
+    input: File,
+    /// Whether reading may wait, as from a pipe.
+    waits: bool,
+    stretch: Stretch,
+    /// The position in the file of the next line's first byte.
+    at: u64,
+    /// Lines used up so far, in this stretch.
+    lines: u64,
+    ended: bool,
+}
+
+/// Where the line that was read last stands.
+#[derive(Debug)]
+pub(super) struct Position<'a> {
+    stretch: &'a Stretch,
+    lines: u64,
+}
+
+impl Position<'_> {
+    pub(super) fn path(&self) -> &Path {
+        &self.stretch.path
+    }
+
+    /// The line's number from 1. What is before the stretch is counted only here, since hardly anybody asks.
+    pub(super) fn line(&self) -> u64 {
+        self.lines + newlines_before(self.stretch).unwrap_or(0)
+    }
+}
+
+impl LineReader {
+    pub(super) fn new(mut stretches: Vec<Stretch>, limit: usize) -> Self {
+        stretches.reverse();
+        let buffer = vec![0; FIRST_BUFFER_BYTES];
+        Self { todo: stretches, open: None, limit, buffer, from: 0, filled: 0 }
+    }
+
+    /// The next line without its end, which is `\n` or `\r\n` as for [`BufRead::lines`](std::io::BufRead::lines). After
+    /// [`LinesError::TooLong`] reading goes on with the line after it.
+    pub(super) fn next_line(&mut self) -> Result<NextLine<'_>, LinesError> {
+        loop {
+            if self.open.is_none() {
+                let Some(stretch) = self.todo.pop() else { return Ok(NextLine::End) };
+                self.begin(stretch)?;
+            }
+            match self.find()? {
+                Found::Line(from, to) => return Ok(NextLine::Line(&self.buffer[from..to])),
+                Found::NotReady => return Ok(NextLine::NotReady),
+                Found::End => self.open = None,
+            }
+        }
+    }
+
+    /// Where the last line stands, or `None` before the first and after the last.
+    pub(super) fn position(&self) -> Option<Position<'_>> {
+        self.open.as_ref().map(|open| Position { stretch: &open.stretch, lines: open.lines })
+    }
+
+    fn begin(&mut self, stretch: Stretch) -> Result<(), LinesError> {
+        let failed = |source| LinesError::Read { path: stretch.path.clone(), source };
+        (self.from, self.filled) = (0, 0);
+        let mut input = open(&stretch.path).map_err(failed)?;
+        let waits = !input.metadata().map_err(failed)?.is_file();
+        if stretch.from > 0 {
+            input.seek(SeekFrom::Start(stretch.from - 1)).map_err(failed)?;
+        }
+        let skip = stretch.from > 0;
+        let at = stretch.from.saturating_sub(1);
+        self.open = Some(Open { input, waits, stretch, at, lines: 0, ended: false });
+        if skip {
+            // The byte before the stretch tells whether a line begins with it; if not, the first line is another task's.
+            self.skip_line()?;
+            if let Some(open) = &mut self.open {
+                open.lines = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line of the open stretch.
+    fn find(&mut self) -> Result<Found, LinesError> {
+        let mut searched = 0;
+        loop {
+            let Some(open) = &mut self.open else { return Ok(Found::End) };
+            if open.at >= open.stretch.to {
+                return Ok(Found::End);
+            }
+            let rest = &self.buffer[self.from..self.filled];
+            if let Some(len) = memchr::memchr(b'\n', &rest[searched..]).map(|found| searched + found) {
+                return self.take(len, 1);
+            }
+            searched = rest.len();
+            if open.ended {
+                return if searched == 0 { Ok(Found::End) } else { self.take(searched, 0) };
+            }
+            if searched > self.limit + 1 {
+                let line = self.next_number();
+                let path = self.path();
+                self.skip_line()?;
+                return Err(LinesError::TooLong { path, line, limit: self.limit });
+            }
+            if open.waits && !is_ready(&open.input) {
+                return Ok(Found::NotReady);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Uses up a line of `len` bytes and its end of `end` bytes.
+    fn take(&mut self, len: usize, end: usize) -> Result<Found, LinesError> {
+        let from = self.from;
+        self.consume(len + end);
+        let ends_in_cr = end == 1 && len > 0 && self.buffer[from + len - 1] == b'\r';
+        let to = from + len - usize::from(ends_in_cr);
+        if to - from <= self.limit {
+            return Ok(Found::Line(from, to));
+        }
+        let line = self.position().map_or(0, |position| position.line());
+        Err(LinesError::TooLong { path: self.path(), line, limit: self.limit })
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.from += bytes;
+        if let Some(open) = &mut self.open {
+            open.at += bytes as u64;
+            open.lines += 1;
+        }
+    }
+
+    /// Goes behind the next line end, however far it is.
+    fn skip_line(&mut self) -> Result<(), LinesError> {
+        loop {
+            let rest = &self.buffer[self.from..self.filled];
+            let found = memchr::memchr(b'\n', rest);
+            let len = rest.len();
+            if let Some(found) = found {
+                self.consume(found + 1);
+                return Ok(());
+            }
+            let Some(open) = &mut self.open else { return Ok(()) };
+            open.at += len as u64;
+            (self.from, self.filled) = (0, 0);
+            if open.ended {
+                open.lines += 1;
+                return Ok(());
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reads more, behind what is in the buffer, which grows when it is full.
+    fn fill(&mut self) -> Result<(), LinesError> {
+        self.buffer.copy_within(self.from..self.filled, 0);
+        (self.from, self.filled) = (0, self.filled - self.from);
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        loop {
+            match open.input.read(&mut self.buffer[self.filled..]) {
+                Ok(count) => {
+                    open.ended = count == 0;
+                    self.filled += count;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(LinesError::Read { path: self.path(), source }),
+            }
+        }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.position().map_or(0, |position| position.line() + 1)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.open.as_ref().map(|open| open.stretch.path.clone()).unwrap_or_default()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if path.as_os_str() == STDIN {
+        // Past the standard library's own buffer, which would hide from `poll` what it holds.
+        return Ok(rustix::io::dup(rustix::stdio::stdin())?.into());
+    }
+    File::open(path)
+}
+
+/// Whether reading would not wait. An error counts as ready: reading reports it.
+fn is_ready(input: &File) -> bool {
+    let mut fds = [PollFd::new(input, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+}
+
+/// How many lines begin before a stretch.
+fn newlines_before(stretch: &Stretch) -> io::Result<u64> {
+    if stretch.from == 0 {
+        return Ok(0);
+    }
+    let mut input = File::open(&stretch.path)?.take(stretch.from);
+    let mut buffer = vec![0; FIRST_BUFFER_BYTES];
+    let (mut lines, mut last) = (0, b'\n');
+    loop {
+        let count = input.read(&mut buffer)?;
+        if count == 0 {
+            // A line that was begun before the stretch is another task's but has its number.
+            return Ok(lines + u64::from(last != b'\n'));
+        }
+        lines += memchr::memchr_iter(b'\n', &buffer[..count]).count() as u64;
+        last = buffer[count - 1];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read_all(stretches: Vec<Stretch>, limit: usize) -> (Vec<Vec<u8>>, Vec<String>) {
+        let mut reader = LineReader::new(stretches, limit);
+        let (mut lines, mut errors) = (Vec::new(), Vec::new());
+        loop {
+            match reader.next_line() {
+                Ok(NextLine::Line(line)) => lines.push(line.to_vec()),
+                Ok(NextLine::NotReady) => panic!("files are always ready"),
+                Ok(NextLine::End) => return (lines, errors),
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+    }
+
+    fn write(folder: &tempfile::TempDir, texts: &[Vec<u8>]) -> Vec<PathBuf> {
+        let write = |(i, text): (usize, &Vec<u8>)| {
+            let path = folder.path().join(format!("{i}.txt"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        texts.iter().enumerate().map(write).collect()
+    }
+
+    proptest! {
+        /// Oracle: `BufRead::lines` over every file.
+        #[test]
+        fn every_line_has_one_owner(
+            texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"ab\r\n\n".to_vec()), 0..60), 1..4),
+            tasks in 1_u32..6,
+        ) {
+            use std::io::BufRead;
+            let folder = tempfile::tempdir().unwrap();
+            let files = write(&folder, &texts);
+            let expected: Vec<Vec<u8>> =
+                texts.iter().flat_map(|t| t.lines().map(|l| l.unwrap().into_bytes())).collect();
+            let shares: Vec<_> = (0..tasks).map(|i| share(&files, i, tasks).unwrap()).collect();
+            let mut found: Vec<Vec<u8>> = shares.into_iter().flat_map(|s| read_all(s, 100).0).collect();
+            if tasks > 1 {
+                found.sort();
+            }
+            let mut expected = expected;
+            if tasks > 1 {
+                expected.sort();
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_line_longer_than_the_buffer_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = vec![b'x'; 3 * FIRST_BUFFER_BYTES];
+        let text = [&long[..], b"\r\nshort\n"].concat();
+        let files = write(&folder, &[text]);
+        let (lines, errors) = read_all(share(&files, 0, 1).unwrap(), long.len());
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(lines, [long, b"short".to_vec()]);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_names_file_and_line_and_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = vec![b'x'; FIRST_BUFFER_BYTES + 7];
+        let files = write(&folder, &[[b"a\nbcdef\ng\n", &long[..], b"\nhi\nlast!"].concat()]);
+        let (lines, errors) = read_all(share(&files, 0, 1).unwrap(), 4);
+        assert_eq!(lines, [b"a".to_vec(), b"g".to_vec(), b"hi".to_vec()]);
+        for (error, line) in errors.iter().zip([2, 4, 6]) {
+            assert!(
+                error.contains(&format!("0.txt`, line {line}: the line is longer than 4 bytes")),
+                "{error}"
+            );
+        }
+        assert_eq!(errors.len(), 3);
+    }
+
+    #[test]
+    fn a_line_in_a_later_stretch_has_its_number_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let text: String = (1..=100).map(|i| format!("{i}\n")).collect();
+        let files = write(&folder, &[text.into_bytes()]);
+        for task in 0..7 {
+            let mut reader = LineReader::new(share(&files, task, 7).unwrap(), 10);
+            while let NextLine::Line(line) = reader.next_line().unwrap() {
+                let number: u64 = std::str::from_utf8(line).unwrap().parse().unwrap();
+                assert_eq!(reader.position().unwrap().line(), number);
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_name_files_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.md", "a.md", "c.txt", "x[1].txt"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("d.md")).unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let names = |paths: &[&str]| -> Vec<String> {
+            let files = expand(&paths.iter().map(|p| at(p)).collect::<Vec<_>>()).unwrap();
+            files.iter().map(|f| f.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(&["c.txt", "*.md"]), ["c.txt", "a.md", "b.md"]);
+        assert_eq!(names(&["x[1].txt"]), ["x[1].txt"]);
+        let error = expand(&[at("*.pdf")]).unwrap_err().to_string();
+        assert!(error.starts_with("no file matches `") && error.contains("*.pdf"), "{error}");
+        let error = share(&[PathBuf::from(at("nothing"))], 0, 1).unwrap_err().to_string();
+        assert!(error.contains("nothing`: No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_without_a_line_is_not_ready() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        // Opened for both, so that opening does not wait for the other end.
+        let mut writer = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut reader = LineReader::new(share(&[path], 0, 1).unwrap(), 100);
+        assert_eq!(reader.next_line().unwrap(), NextLine::NotReady);
+        writer.write_all(b"one\ntw").unwrap();
+        assert_eq!(reader.next_line().unwrap(), NextLine::Line(b"one"));
+        assert_eq!(reader.next_line().unwrap(), NextLine::NotReady);
+        writer.write_all(b"o\n").unwrap();
+        assert_eq!(reader.next_line().unwrap(), NextLine::Line(b"two"));
+        drop(writer);
+        assert_eq!(reader.next_line().unwrap(), NextLine::End);
+    }
+
+    #[test]
+    fn what_has_no_size_is_read_by_one_task() {
+        let files = [PathBuf::from("-"), PathBuf::from("/proc/self/stat"), PathBuf::from("/proc/version")];
+        let shares: Vec<_> = (0..3).map(|i| share(&files, i, 3).unwrap()).collect();
+        let paths: Vec<Vec<_>> =
+            shares.iter().map(|s| s.iter().map(|x| x.path.to_str().unwrap()).collect()).collect();
+        assert_eq!(paths, [vec!["-"], vec!["/proc/self/stat"], vec!["/proc/version"]]);
+        assert_eq!(read_all(share(&files[2..], 0, 1).unwrap(), 1000).0.len(), 1);
+    }
+}

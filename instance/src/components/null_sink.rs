@@ -1,0 +1,28 @@
+//! The `null-sink` bolt: the end of the line.
+
+use super::schema::no_stream;
+use super::types::ComponentType;
+use crate::topology::Factory;
+use crate::{Bolt, BoltCollector, Input, Result};
+use egret_dataplane::plan::Role;
+
+/// The type `null-sink`.
+pub(super) static TYPE: ComponentType = ComponentType {
+    name: "null-sink",
+    role: Role::Bolt,
+    help: "counts tuples and measures their latency",
+    args: &[],
+    outputs: no_stream,
+    check: |_, _| Ok(()),
+    make: |_| Factory::bolt(|| NullSink),
+};
+
+/// Takes every tuple and does nothing with it; the runtime counts what it executes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSink;
+
+impl Bolt for NullSink {
+    fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
+        out.ack(input)
+    }
+}

@@ -1,0 +1,124 @@
+//! The `random-words` spout: words drawn at random.
+
+use super::args::{ArgKind, ArgSpec, Args};
+use super::dictionary::{WordBuffer, draw, word};
+use super::pace;
+use super::pace::{Pace, Turn};
+use super::schema::default_stream;
+use super::split_words::Word;
+use super::types::ComponentType;
+use crate::topology::Factory;
+use crate::{Context, Next, Result, Spout, SpoutCollector};
+use egret_dataplane::plan::{FieldKind, Role};
+use std::time::Instant;
+
+/// The type `random-words`.
+pub(super) static TYPE: ComponentType = ComponentType {
+    name: "random-words",
+    role: Role::Spout,
+    help: "emits words drawn at random from a made-up dictionary",
+    args: &[
+        ArgSpec::optional(
+            "dictionary",
+            ArgKind::Number(1, 100_000_000),
+            "how many distinct words there are; 450000 by default",
+        ),
+        pace::COUNT,
+        pace::RATE,
+        ArgSpec::optional(
+            "seed",
+            ArgKind::Number(0, u64::MAX),
+            "another seed gives another draw; 0 by default",
+        ),
+    ],
+    outputs: |_, _| Ok(default_stream(&[("word", FieldKind::Str)])),
+    check: |_, _| Ok(()),
+    make: |args| Factory::spout(move || RandomWords::from_args(&args)),
+};
+
+/// How many distinct words there are unless the user says otherwise.
+pub(super) const DICTIONARY: u64 = 450_000;
+
+/// Emits [`Word`]s drawn at random, each equally often in the long run, from a dictionary of made-up words.
+///
+/// The same seed, dictionary and count give the same words, however many tasks share the work: each draw has a number,
+/// and task `i` of `k` makes the draws `i`, `i + k`, `i + 2k`, ... A rate paces them as in
+/// [`Sequence`](super::Sequence).
+pub struct RandomWords {
+    dictionary: u64,
+    count: Option<u64>,
+    rate: Option<f64>,
+    seed: u64,
+    pace: Option<Pace>,
+    buffer: WordBuffer,
+}
+
+impl Default for RandomWords {
+    fn default() -> Self {
+        let buffer = WordBuffer::default();
+        Self { dictionary: DICTIONARY, count: None, rate: None, seed: 0, pace: None, buffer }
+    }
+}
+
+impl RandomWords {
+    /// Words of a dictionary of 450,000, without end, as fast as possible.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Draws from this many distinct words; at least 1.
+    #[must_use]
+    pub fn dictionary(mut self, words: u64) -> Self {
+        self.dictionary = words.max(1);
+        self
+    }
+
+    /// Ends after this many words, over all tasks.
+    #[must_use]
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// Emits so many per second, over all tasks.
+    #[must_use]
+    pub fn rate(mut self, per_second: f64) -> Self {
+        self.rate = Some(per_second);
+        self
+    }
+
+    /// Another seed gives another draw.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    pub(super) fn from_args(args: &Args) -> Self {
+        let words = Self::new()
+            .dictionary(args.number("dictionary").unwrap_or(DICTIONARY))
+            .seed(args.number("seed").unwrap_or(0));
+        Self { count: args.number("count"), rate: args.rate("rate"), ..words }
+    }
+}
+
+impl Spout for RandomWords {
+    type Id = ();
+
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.pace = Some(Pace::new(self.count, self.rate, context.index(), context.parallelism()));
+        Ok(())
+    }
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> Result<Next> {
+        let number = match self.pace.as_mut().map(|pace| pace.turn(Instant::now)) {
+            Some(Turn::Number(number)) => number,
+            Some(Turn::Wait(time)) => return Ok(Next::Wait(time)),
+            Some(Turn::Done) | None => return Ok(Next::Exhausted),
+        };
+        let word = word(draw(self.seed, number, self.dictionary), &mut self.buffer);
+        out.emit(&Word { word }).untracked()?;
+        Ok(Next::Emitted)
+    }
+}

@@ -1,0 +1,119 @@
+//! The `sequence` spout: the numbers from 0.
+
+use super::args::{ArgKind, ArgProblem, ArgSpec, Args};
+use super::pace;
+use super::pace::{Pace, Turn};
+use super::schema::{InputSchema, default_stream};
+use super::types::ComponentType;
+use crate::topology::Factory;
+use crate::{Context, Next, Result, Spout, SpoutCollector, Tuple};
+use egret_dataplane::plan::{FieldKind, Role, Stream};
+use std::time::Instant;
+
+/// The type `sequence`.
+pub(super) static TYPE: ComponentType = ComponentType {
+    name: "sequence",
+    role: Role::Spout,
+    help: "emits the numbers from 0",
+    args: &[
+        pace::COUNT,
+        pace::RATE,
+        ArgSpec::optional("bytes", ArgKind::Number(0, 64 << 20), "adds a field `payload` of that many bytes"),
+    ],
+    outputs,
+    check: |_, _| Ok(()),
+    make: |args| Factory::spout(move || Sequence::from_args(&args)),
+};
+
+fn outputs(args: &Args, _: &[InputSchema<'_>]) -> Result<Vec<Stream>, ArgProblem> {
+    let fields = [("n", FieldKind::U64), ("payload", FieldKind::Bytes)];
+    let used = if args.number("bytes").is_some() { 2 } else { 1 };
+    Ok(default_stream(&fields[..used]))
+}
+
+/// What [`Sequence`] emits when it has no payload.
+#[derive(Tuple, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// The number.
+    pub n: u64,
+}
+
+/// What [`Sequence`] emits when it has a payload.
+#[derive(Tuple, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberAndPayload<'a> {
+    /// The number.
+    pub n: u64,
+    /// As many bytes as were asked for: 0, 1, 2 and so on, from 255 again to 0.
+    pub payload: &'a [u8],
+}
+
+/// Emits the numbers from 0, which its tasks share without overlap: task `i` of `k` emits `i`, `i + k`, `i + 2k`, ...
+///
+/// With a rate, number `n` is emitted `n / rate` seconds after the start, or as soon after that as the topology takes
+/// it: late numbers do not delay the later ones.
+#[derive(Default)]
+pub struct Sequence {
+    count: Option<u64>,
+    rate: Option<f64>,
+    payload: Option<Vec<u8>>,
+    pace: Option<Pace>,
+}
+
+impl Sequence {
+    /// All numbers, without end, as fast as possible.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends before this number.
+    #[must_use]
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// Emits so many per second, over all tasks.
+    #[must_use]
+    pub fn rate(mut self, per_second: f64) -> Self {
+        self.rate = Some(per_second);
+        self
+    }
+
+    /// Adds a payload of so many bytes: emits [`NumberAndPayload`].
+    #[must_use]
+    pub fn bytes(mut self, bytes: usize) -> Self {
+        self.payload = Some((0..bytes).map(|i| i as u8).collect());
+        self
+    }
+
+    pub(super) fn from_args(args: &Args) -> Self {
+        let sequence = Self { count: args.number("count"), rate: args.rate("rate"), ..Self::default() };
+        match args.number("bytes") {
+            Some(bytes) => sequence.bytes(bytes as usize),
+            None => sequence,
+        }
+    }
+}
+
+impl Spout for Sequence {
+    type Id = ();
+
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.pace = Some(Pace::new(self.count, self.rate, context.index(), context.parallelism()));
+        Ok(())
+    }
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> Result<Next> {
+        let n = match self.pace.as_mut().map(|pace| pace.turn(Instant::now)) {
+            Some(Turn::Number(n)) => n,
+            Some(Turn::Wait(time)) => return Ok(Next::Wait(time)),
+            Some(Turn::Done) | None => return Ok(Next::Exhausted),
+        };
+        match &self.payload {
+            None => out.emit(&Number { n }).untracked()?,
+            Some(payload) => out.emit(&NumberAndPayload { n, payload }).untracked()?,
+        }
+        Ok(Next::Emitted)
+    }
+}
