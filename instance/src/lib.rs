@@ -5,8 +5,8 @@
 //! spread.
 //!
 //! Rooms: [`tuple`] writes and reads tuples; [`grouping`] chooses who gets one; [`collector`] takes it from there
-//! into blocks; [`topology`] holds the traits and the builder; [`components`] the built-in ones; [`yaml`] reads
-//! topologies from files.
+//! into blocks; [`topology`] holds the traits and the builder; [`runtime`] is the process that runs a task;
+//! [`components`] holds the built-in ones; [`yaml`] reads topologies from files.
 //!
 //! Nothing here packs, schedules or starts processes: that is the control plane's.
 
@@ -17,6 +17,7 @@ pub mod collector;
 pub mod components;
 mod error;
 pub mod grouping;
+pub mod runtime;
 pub mod topology;
 pub mod tuple;
 pub mod yaml;
@@ -26,6 +27,7 @@ pub use egret_dataplane::ids::TaskId;
 pub use egret_derive::Tuple;
 pub use error::{Error, Result};
 pub use grouping::Targets;
+pub use runtime::main;
 pub use topology::{BasicBolt, Blueprint, Bolt, Context, Counter, Next, Spout, TopologyBuilder};
 pub use tuple::{Record, Row, Tuple, TupleError, Value};
 

@@ -105,8 +105,14 @@ impl Channel {
         ChannelEnd {
             producer: Producer::new(self.map.clone(), produce),
             consumer: Consumer::new(self.map.clone(), consume),
-            counters: Counters { map: self.map.clone() },
+            counters: self.counters(),
         }
+    }
+
+    /// The instance's counters, apart from the ends.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { map: self.map.clone() }
     }
 
     /// Where the instance's task thread sleeps.

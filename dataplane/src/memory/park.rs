@@ -106,8 +106,8 @@ impl Waker {
         }
         // Both calls fail only when the sleeper is awake anyway: an eventfd counter at its limit, or nobody waiting.
         match &self.eventfd {
-            Some(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
-            None => drop(futex::wake(self.word.get(), futex::Flags::empty(), 1)),
+            Some(fd) => _ = rustix::io::write(fd, &1u64.to_ne_bytes()),
+            None => _ = futex::wake(self.word.get(), futex::Flags::empty(), 1),
         }
     }
 }

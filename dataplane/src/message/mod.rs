@@ -180,8 +180,10 @@ pub enum Severity {
     Warning,
     /// A tuple failed.
     Error,
-    /// The instance ended.
+    /// The instance ended; it is started again.
     Fatal,
+    /// The task ended without all of its results: the topology fails.
+    Incomplete,
 }
 
 /// Why bytes are no message.

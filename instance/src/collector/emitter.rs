@@ -105,6 +105,11 @@ impl Emitter {
         self.lanes.flush();
     }
 
+    /// Drops every open block with the tuples in it: whom they were for is gone. They stay counted as sent.
+    pub fn discard(&mut self) {
+        self.lanes.discard();
+    }
+
     /// Whether some block holds tuples that are not pushed yet.
     #[must_use]
     pub fn has_open_blocks(&self) -> bool {

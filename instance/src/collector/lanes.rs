@@ -96,6 +96,12 @@ impl Lanes {
         }
     }
 
+    /// Drops every open block.
+    pub(super) fn discard(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.batch = None);
+        self.open = 0;
+    }
+
     /// How many blocks are open.
     pub(super) fn open(&self) -> usize {
         self.open

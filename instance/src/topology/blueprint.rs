@@ -100,6 +100,14 @@ impl Blueprint {
         &self.customs
     }
 
+    /// As [`factory`](Self::factory), for a process that makes just this one.
+    #[must_use]
+    pub fn into_factory(mut self, task: TaskId) -> Option<Factory> {
+        let (component, _) = self.topology.component_of(task)?;
+        let index = component.0 as usize;
+        (index < self.factories.len()).then(|| self.factories.swap_remove(index))
+    }
+
     /// What makes the component of `task`; `None` for an unknown task.
     #[must_use]
     pub fn factory(&self, task: TaskId) -> Option<&Factory> {

@@ -49,12 +49,13 @@ pub trait BoltRunner {
     /// What it gives.
     fn prepare(&mut self, context: &Context) -> Result<()>;
 
-    /// Calls [`Bolt::execute`] for the tuples of a block that are left, up to the first error. Each counts as executed
-    /// when its call begins; after an error, or a panic that was caught, the same block may be given again for the rest.
+    /// Calls [`Bolt::execute`] for the next tuples of a block, at most `turns` of them and up to the first error, and
+    /// says whether there may be more. Each counts as executed when its call begins; after an error, or a panic that
+    /// was caught, the same block may be given again for the rest.
     ///
     /// # Errors
     /// What it gives, or that the block is malformed from here on.
-    fn execute(&mut self, block: &mut InputBlock<'_>) -> Result<()>;
+    fn execute(&mut self, block: &mut InputBlock<'_>, turns: u32) -> Result<bool>;
 
     /// [`Bolt::tick`].
     ///
@@ -161,12 +162,13 @@ impl<B: Bolt> BoltRunner for Typed<B, BoltCollector> {
         self.component.prepare(context)
     }
 
-    fn execute(&mut self, block: &mut InputBlock<'_>) -> Result<()> {
-        while let Some(input) = block.next_input()? {
+    fn execute(&mut self, block: &mut InputBlock<'_>, turns: u32) -> Result<bool> {
+        for _ in 0..turns {
+            let Some(input) = block.next_input()? else { return Ok(false) };
             self.collector.emitter.counters.executed += 1;
             self.component.execute(&input, &mut self.collector)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn tick(&mut self) -> Result<()> {

@@ -1,0 +1,154 @@
+//! The loop of a bolt's task.
+
+use super::guard::guard;
+use super::task::Task;
+use crate::collector::InputTable;
+use crate::topology::BoltRunner;
+use egret_dataplane::ids::TaskId;
+use egret_dataplane::memory::{Descriptor, DescriptorKind};
+use egret_dataplane::plan::config;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Runs a bolt until the topology is over. `Err` is the exit code.
+pub(super) fn run(task: &mut Task, mut bolt: Box<dyn BoltRunner>) -> Result<(), u8> {
+    let ran = run_prepared(task, bolt.as_mut());
+    let cleaned = guard(|| {
+        bolt.cleanup();
+        Ok(())
+    });
+    if let Err(error) = cleaned {
+        task.warn(&format!("cleanup: {error}"));
+    }
+    ran
+}
+
+fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
+    if !task.ended {
+        guard(|| bolt.prepare(&task.context)).map_err(|e| task.fatal(&format!("prepare: {e}")))?;
+    }
+    let mut inputs = Inputs::new(task);
+    loop {
+        task.commands(bolt.emitter())?;
+        if task.ended {
+            task.wait_for_command();
+            continue;
+        }
+        if inputs.ticks.is_due(Instant::now()) {
+            guard(|| bolt.tick()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
+            task.after_turns(bolt.emitter());
+        }
+        let next = task.queues.0.borrow_mut().next();
+        match next {
+            Some(descriptor) if descriptor.kind == DescriptorKind::Data => {
+                inputs.busy = true;
+                execute(task, bolt, &inputs, descriptor)?;
+            }
+            Some(descriptor) => {
+                inputs.open.remove(&TaskId(descriptor.target));
+                if inputs.open.is_empty() {
+                    finish(task, bolt);
+                }
+            }
+            None => {
+                if inputs.busy {
+                    inputs.busy = false;
+                    guard(|| bolt.idle()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
+                }
+                task.flush(bolt.emitter());
+                task.queues.0.borrow_mut().wait(inputs.ticks.left(Instant::now()));
+                task.pace.waited(Instant::now());
+            }
+        }
+    }
+}
+
+/// What a bolt's task reads.
+struct Inputs {
+    table: InputTable,
+    /// Upstream tasks that have not ended.
+    open: BTreeSet<TaskId>,
+    ticks: Ticks,
+    /// Something was executed since the bolt was told that it is idle.
+    busy: bool,
+}
+
+impl Inputs {
+    fn new(task: &Task) -> Self {
+        let topology = task.context.topology();
+        let component = topology.component_of(task.id).map(|(component, _)| component);
+        let upstream = component.map(|c| topology.upstream(c)).unwrap_or_default();
+        Self {
+            table: InputTable::new(topology, task.id),
+            open: upstream.into_iter().flat_map(|c| topology.tasks(c)).map(TaskId).collect(),
+            ticks: Ticks::new(topology.config.number(config::TICK_MS), Instant::now()),
+            busy: false,
+        }
+    }
+}
+
+/// Executes the tuples of a block and gives it back.
+fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: Descriptor) -> Result<(), u8> {
+    let Some(block) = task.queues.0.borrow().claim(&from) else {
+        task.warn(&format!("the stmgr delivered block {}, which this task holds already", from.block));
+        return Ok(());
+    };
+    match inputs.table.open(block.bytes()) {
+        Ok(mut tuples) => loop {
+            let turns = task.pace.turns();
+            match guard(|| bolt.execute(&mut tuples, turns)) {
+                Ok(more) => {
+                    task.after_turns(bolt.emitter());
+                    if !more {
+                        break;
+                    }
+                }
+                Err(error) => task.on_error(bolt.emitter(), &error)?,
+            }
+            if task.is_interrupted() {
+                break;
+            }
+        },
+        Err(error) => task.warn(&format!("a block was dropped: {error}")),
+    }
+    task.queues.0.borrow_mut().done(block);
+    Ok(())
+}
+
+/// All inputs have ended.
+fn finish(task: &mut Task, bolt: &mut dyn BoltRunner) {
+    match guard(|| bolt.finish()) {
+        Err(error) if error.is_stopped() => return,
+        Err(error) => task.incomplete(&format!("finish: {error}")),
+        Ok(()) => {}
+    }
+    task.end(bolt.emitter());
+}
+
+/// When tick tuples are due.
+struct Ticks {
+    every: Option<Duration>,
+    next: Instant,
+}
+
+impl Ticks {
+    fn new(every_ms: u64, now: Instant) -> Self {
+        let every = (every_ms > 0).then(|| Duration::from_millis(every_ms));
+        Self { every, next: now + every.unwrap_or_default() }
+    }
+
+    /// Whether one is due now; those that were missed meanwhile are left out.
+    #[inline]
+    fn is_due(&mut self, now: Instant) -> bool {
+        let Some(every) = self.every else { return false };
+        let due = now >= self.next;
+        if due {
+            self.next = now + every;
+        }
+        due
+    }
+
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.every.map(|_| self.next.saturating_duration_since(now))
+    }
+}

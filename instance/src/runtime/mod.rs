@@ -1,0 +1,53 @@
+//! The process that runs a task.
+//!
+//! ```text
+//!              Unix socket                   data-out ring
+//!   stmgr ◄───────────────► gateway thread   ┌─────────────► stmgr
+//!                             │      ▲       │
+//!                     mailbox │      │ reports (metrics-out)
+//!                             ▼      │       │
+//!                           task thread ─────┘
+//!                                ▲
+//!                                └── data-in ring ◄───────── stmgr
+//! ```
+//!
+//! * [`env`]: what the executor says; [`registration`]: how the stmgr takes an instance.
+//! * [`gateway`]: every conversation with the outside; it starts and ends the task thread.
+//! * [`task`]: the task thread; [`spout`] and [`bolt`] are its two loops; [`pace`] says when to flush.
+//! * [`mailbox`], [`queues`], [`reports`]: the three ways between the threads and the stmgr.
+//! * [`program`]: `egret::main` and the instance role of built-in topologies.
+
+mod bolt;
+pub mod env;
+mod gateway;
+mod guard;
+mod mailbox;
+mod pace;
+mod program;
+mod queues;
+mod registration;
+mod reports;
+mod spout;
+mod task;
+
+pub use program::{describe_blueprint, main, read_description, run_builtin};
+
+use crate::topology::{CustomGrouping, Factory};
+use egret_dataplane::ids::TaskId;
+use egret_dataplane::plan::Topology;
+
+/// Finds the code of a task's component, or says why this program has none for it.
+pub(crate) type Load =
+    Box<dyn FnOnce(&Topology, TaskId) -> Result<(Factory, Vec<CustomGrouping>), String> + Send>;
+
+/// Exit codes of an instance.
+pub(crate) mod exit {
+    /// The topology is over.
+    pub(crate) const DONE: u8 = 0;
+    /// User code failed; the executor starts the task again.
+    pub(crate) const FAILED: u8 = 1;
+    /// The stmgr does not want this instance.
+    pub(crate) const REFUSED: u8 = 3;
+    /// A signal asked it to end.
+    pub(crate) const TERMINATED: u8 = 143;
+}

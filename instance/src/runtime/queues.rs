@@ -1,0 +1,186 @@
+//! The task thread's ends of data-in and data-out: the rings whose other ends are with the stmgr.
+
+use super::mailbox::{Attachment, Mailbox};
+use crate::collector::{EmitError, Outlet};
+use egret_dataplane::memory::{
+    CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, Producer, Waker,
+};
+use egret_dataplane::message::TaskCounters;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The queues of a task, shared by its loop and its emitter, which take turns on one thread.
+#[derive(Clone)]
+pub(crate) struct SharedQueues(pub(crate) Rc<RefCell<Queues>>);
+
+/// Both rings, the blocks that are free to emit into, and what came in while the task waited for one.
+pub(crate) struct Queues {
+    pool: Arc<Pool>,
+    producer: Producer,
+    consumer: Consumer,
+    counters: Counters,
+    parker: Parker,
+    stmgr: Waker,
+    /// Last in, first out: the block used last is the one still in the cache.
+    free: [Vec<OwnedBlock>; CLASSES],
+    /// Data and ends that arrived while the task waited for a grant. Bounded by the ring and the stmgr's quotas.
+    inbox: VecDeque<Descriptor>,
+    mailbox: Arc<Mailbox>,
+    spin_turns: u64,
+}
+
+impl Queues {
+    pub(crate) fn new(attachment: Attachment, mailbox: Arc<Mailbox>, spin_turns: u64) -> Self {
+        let parker = attachment.channel.instance_parker();
+        let end = attachment.channel.instance_end();
+        Self {
+            pool: attachment.pool,
+            producer: end.producer,
+            consumer: end.consumer,
+            counters: end.counters,
+            parker,
+            stmgr: attachment.stmgr,
+            free: Default::default(),
+            inbox: VecDeque::new(),
+            mailbox,
+            spin_turns,
+        }
+    }
+
+    /// Goes over to the rings of another stmgr. What was in the old ones is lost with it.
+    pub(crate) fn attach(&mut self, attachment: Attachment) {
+        let (mailbox, spin_turns) = (self.mailbox.clone(), self.spin_turns);
+        *self = Self::new(attachment, mailbox, spin_turns);
+    }
+
+    /// The next block to execute or end to take note of, if there is one now.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Descriptor> {
+        self.inbox.pop_front().or_else(|| self.take_in())
+    }
+
+    /// Takes a delivered block into this process's hands; `None` when the descriptor lied.
+    pub(crate) fn claim(&self, descriptor: &Descriptor) -> Option<OwnedBlock> {
+        self.pool.claim(descriptor.block)
+    }
+
+    /// Gives a consumed block back.
+    #[inline]
+    pub(crate) fn done(&mut self, block: OwnedBlock) {
+        let descriptor = Descriptor::of_block(DescriptorKind::Done, block.id());
+        self.push(block, descriptor);
+    }
+
+    /// Says that this task has emitted its last tuple.
+    pub(crate) fn end(&mut self, task: egret_dataplane::ids::TaskId) {
+        self.send(Descriptor::end(task));
+    }
+
+    /// Makes the counters visible to the stmgr.
+    #[inline]
+    pub(crate) fn publish(&self, counters: &TaskCounters) {
+        self.counters.store(counters);
+    }
+
+    /// Waits until a block or a command may have come, at most for `timeout`: some turns awake, then asleep.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
+        self.wait_for(|mailbox| mailbox.is_pending(), timeout);
+    }
+
+    fn wait_for(&mut self, commanded: impl Fn(&Mailbox) -> bool, timeout: Option<Duration>) {
+        // A corrupt ring says nothing more; only a command (that the stmgr is gone) can end that.
+        let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || commanded(&self.mailbox);
+        for _ in 0..self.spin_turns {
+            if ready() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.parker.park(ready, timeout);
+    }
+
+    /// Sleeps at most for `timeout` whatever blocks come; only a command ends it early.
+    pub(crate) fn pause(&mut self, timeout: Duration) {
+        self.parker.park(|| self.mailbox.is_pending(), Some(timeout));
+    }
+
+    /// Where this task sleeps, also when its stmgr is gone.
+    pub(crate) fn parker(&self) -> Parker {
+        self.parker.clone()
+    }
+
+    /// Takes descriptors from the ring until one is not a grant.
+    fn take_in(&mut self) -> Option<Descriptor> {
+        while let Some(descriptor) = self.consumer.pop() {
+            if descriptor.kind != DescriptorKind::Grant {
+                return Some(descriptor);
+            }
+            // A grant of a block that this process holds already is a lie, and is left out.
+            if let Some(class) = self.pool.class_of(descriptor.block) {
+                self.free[class as usize].extend(self.pool.claim(descriptor.block));
+            }
+        }
+        None
+    }
+
+    fn take_free(&mut self, min_bytes: usize) -> Result<Option<OwnedBlock>, EmitError> {
+        let Some(class) = self.pool.class_for(min_bytes) else {
+            return Err(EmitError::TooLarge { bytes: min_bytes, limit: self.pool.block_bytes(Class::Large) });
+        };
+        Ok(self.free[class as usize].pop())
+    }
+
+    /// Takes everything out of the ring, to find the grants behind data that this task cannot execute now.
+    fn stash_arrivals(&mut self) {
+        while let Some(descriptor) = self.take_in() {
+            self.inbox.push_back(descriptor);
+        }
+    }
+
+    fn push(&mut self, block: OwnedBlock, descriptor: Descriptor) {
+        // The claim goes before the descriptor: the other side may grant the block again at once.
+        drop(block);
+        self.send(descriptor);
+    }
+
+    fn send(&mut self, descriptor: Descriptor) {
+        // The ring has a slot for every block this side can hold, so it is full only when it is corrupt; then the
+        // stmgr is about to close, and what is lost is counted by its executor's successor.
+        if self.producer.push(descriptor).is_ok() {
+            self.stmgr.wake();
+        }
+    }
+}
+
+impl Outlet for SharedQueues {
+    fn take_block(&mut self, min_bytes: usize) -> Result<Option<OwnedBlock>, EmitError> {
+        let mut queues = self.0.borrow_mut();
+        if let Some(block) = queues.take_free(min_bytes)? {
+            return Ok(Some(block));
+        }
+        queues.stash_arrivals();
+        queues.take_free(min_bytes)
+    }
+
+    fn wait_for_block(&mut self, min_bytes: usize) -> Result<OwnedBlock, EmitError> {
+        let mut queues = self.0.borrow_mut();
+        loop {
+            queues.stash_arrivals();
+            if let Some(block) = queues.take_free(min_bytes)? {
+                return Ok(block);
+            }
+            if queues.mailbox.is_urgent() {
+                return Err(EmitError::Stopped);
+            }
+            queues.wait_for(Mailbox::is_urgent, None);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, block: OwnedBlock, descriptor: Descriptor) {
+        self.0.borrow_mut().push(block, descriptor);
+    }
+}

@@ -1,0 +1,232 @@
+//! The task thread: runs user code, and owns the task's ends of the rings.
+
+use super::guard::install_hook;
+use super::mailbox::{Attachment, Command, Mailbox};
+use super::pace::Pace;
+use super::queues::{Queues, SharedQueues};
+use super::reports::{Notice, Reporter};
+use super::{Load, bolt, exit, spout};
+use crate::Error;
+use crate::collector::Emitter;
+use crate::topology::{Context, Metrics, Runner};
+use egret_dataplane::affinity;
+use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
+use egret_dataplane::message::{RunState, Severity, TaskCounters};
+use egret_dataplane::plan::{PhysicalPlan, config};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// Everything the task thread begins with.
+pub(crate) struct Start {
+    pub(crate) task: TaskId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) container_dir: PathBuf,
+    pub(crate) plan: PhysicalPlan,
+    /// The task has ended in an earlier process.
+    pub(crate) ended: bool,
+    pub(crate) attachment: Attachment,
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+/// Starts the task thread; its last notice is [`Notice::Exit`].
+pub(crate) fn spawn(start: Start, load: Load, gateway: OwnedFd) -> io::Result<Receiver<Notice>> {
+    install_hook();
+    let component = start.plan.topology.component_of(start.task);
+    let id = component.map(|(c, _)| start.plan.topology.components[c.0 as usize].id.clone());
+    let (reporter, notices) = Reporter::new(gateway, id.unwrap_or_default(), start.task);
+    std::thread::Builder::new().name("task".to_owned()).spawn(move || {
+        let last_words = reporter.clone();
+        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(start, load, reporter)));
+        last_words.notify(Notice::Exit(code.unwrap_or(exit::FAILED)));
+    })?;
+    Ok(notices)
+}
+
+fn run(start: Start, load: Load, mut reporter: Reporter) -> u8 {
+    match prepare(start, load, reporter.clone()) {
+        Ok((mut task, runner)) => {
+            let ran = match runner {
+                Runner::Spout(runner) => spout::run(&mut task, runner),
+                Runner::Bolt(runner) => bolt::run(&mut task, runner),
+            };
+            ran.err().unwrap_or(exit::DONE)
+        }
+        Err(message) => {
+            reporter.report(Severity::Fatal, &message);
+            exit::FAILED
+        }
+    }
+}
+
+fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner), String> {
+    let topology = Arc::new(start.plan.topology.clone());
+    let settings = &topology.config;
+    pin(&start.plan, start.task);
+    let (factory, customs) = load(&topology, start.task)?;
+    let context = Context::new(topology.clone(), start.task, Metrics::default())
+        .ok_or_else(|| format!("the physical plan has no task {}", start.task))?
+        .in_process(start.container_dir, start.incarnation);
+    let queues = Queues::new(start.attachment, start.mailbox.clone(), settings.number(config::SPIN_TURNS));
+    let queues = SharedQueues(Rc::new(RefCell::new(queues)));
+    let seed = RandomState::new().hash_one(start.task.0);
+    let emitter = Emitter::new(&start.plan, start.task, &customs, seed, Box::new(queues.clone()));
+    let runner = factory.make(emitter.map_err(|e| e.to_string())?);
+    let flush_interval = Duration::from_millis(settings.number(config::FLUSH_INTERVAL_MS));
+    let task = Task {
+        id: start.task,
+        incarnation: start.incarnation,
+        context,
+        queues,
+        mailbox: start.mailbox,
+        reporter,
+        state: RunState::Paused,
+        ended: start.ended,
+        restart_on_error: settings.is(config::ERROR_ACTION, "RESTART"),
+        pace: Pace::new(flush_interval, Instant::now()),
+    };
+    Ok((task, runner))
+}
+
+fn pin(plan: &PhysicalPlan, task: TaskId) {
+    let policy = plan.topology.config.text(config::AFFINITY).and_then(affinity::Policy::parse);
+    let container = plan.packing.container_of(task).unwrap_or(ContainerId(1));
+    affinity::pin(&policy.unwrap_or(affinity::Policy::None), container);
+}
+
+/// What both loops share. `Err` of its methods is the exit code with which the loop ends.
+pub(super) struct Task {
+    pub(super) id: TaskId,
+    incarnation: Incarnation,
+    pub(super) context: Context,
+    pub(super) queues: SharedQueues,
+    mailbox: Arc<Mailbox>,
+    reporter: Reporter,
+    pub(super) state: RunState,
+    pub(super) ended: bool,
+    restart_on_error: bool,
+    pub(super) pace: Pace,
+}
+
+impl Task {
+    /// Whether a command waits: the loop should get to [`commands`](Self::commands) soon.
+    #[inline]
+    pub(super) fn is_commanded(&self) -> bool {
+        self.mailbox.is_pending()
+    }
+
+    /// Whether a command waits that makes going on useless.
+    #[inline]
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.mailbox.is_urgent()
+    }
+
+    /// Obeys the commands that wait. While there is no stmgr it waits for the next one.
+    pub(super) fn commands(&mut self, emitter: &mut Emitter) -> Result<(), u8> {
+        if !self.is_commanded() {
+            return Ok(());
+        }
+        let mut attached = true;
+        loop {
+            match self.mailbox.take() {
+                Some(Command::State(RunState::Stopped)) => return Err(exit::DONE),
+                Some(Command::State(state)) => self.state = state,
+                Some(Command::Detach) => {
+                    emitter.discard();
+                    attached = false;
+                }
+                Some(Command::Attach(attachment)) => {
+                    emitter.discard();
+                    self.queues.0.borrow_mut().attach(*attachment);
+                    self.publish(emitter);
+                    attached = true;
+                }
+                None if attached => return Ok(()),
+                None => {
+                    let parker = self.queues.0.borrow().parker();
+                    self.mailbox.wait(&parker);
+                }
+            }
+        }
+    }
+
+    /// After some calls of user code: makes the counters visible, and flushes if it is time.
+    #[inline]
+    pub(super) fn after_turns(&mut self, emitter: &mut Emitter) {
+        if self.pace.look(Instant::now(), emitter.has_open_blocks()) {
+            emitter.flush();
+            self.pace.flushed();
+        }
+        self.publish(emitter);
+    }
+
+    /// Before waiting: nothing may stay behind.
+    pub(super) fn flush(&mut self, emitter: &mut Emitter) {
+        emitter.flush();
+        self.pace.flushed();
+        self.publish(emitter);
+    }
+
+    /// The task has emitted its last tuple.
+    pub(super) fn end(&mut self, emitter: &mut Emitter) {
+        self.flush(emitter);
+        self.queues.0.borrow_mut().end(self.id);
+        self.ended = true;
+        self.reporter.notify(Notice::Ended);
+    }
+
+    /// Sleeps until the next command.
+    pub(super) fn wait_for_command(&mut self) {
+        let parker = self.queues.0.borrow().parker();
+        self.mailbox.wait(&parker);
+    }
+
+    /// An error of user code for which there is a tuple to fail, or a call to make again.
+    pub(super) fn on_error(&mut self, emitter: &mut Emitter, error: &Error) -> Result<(), u8> {
+        if error.is_stopped() {
+            return Ok(());
+        }
+        emitter.counters.failed += 1;
+        if self.restart_on_error {
+            return Err(self.fatal(&error.to_string()));
+        }
+        self.reporter.report(Severity::Error, &error.to_string());
+        Ok(())
+    }
+
+    /// An error that ends this process; the exit code.
+    pub(super) fn fatal(&mut self, message: &str) -> u8 {
+        self.reporter.report(Severity::Fatal, message);
+        exit::FAILED
+    }
+
+    /// Worth a line in the log and the status.
+    pub(super) fn warn(&mut self, message: &str) {
+        self.reporter.report(Severity::Warning, message);
+    }
+
+    /// The task ends without all of its results.
+    pub(super) fn incomplete(&mut self, message: &str) {
+        self.reporter.report(Severity::Incomplete, message);
+    }
+
+    pub(super) fn publish(&self, emitter: &Emitter) {
+        let counted = &emitter.counters;
+        self.queues.0.borrow().publish(&TaskCounters {
+            task: self.id,
+            incarnation: self.incarnation,
+            emitted: counted.emitted,
+            sent: counted.sent,
+            executed: counted.executed,
+            acked: counted.acked,
+            failed: counted.failed,
+            ..TaskCounters::default()
+        });
+    }
+}
