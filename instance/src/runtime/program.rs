@@ -3,8 +3,9 @@
 use super::env::{DESCRIBE_TO, InstanceEnv, ROLE};
 use super::{Load, exit, gateway};
 
-use crate::topology::{Blueprint, Factory, TopologyBuilder};
-use egret_dataplane::plan::{Component, Topology};
+use crate::components;
+use crate::topology::{Blueprint, TopologyBuilder};
+use egret_dataplane::plan::{Component, Problem, Topology};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -51,10 +52,14 @@ pub fn main(builder: TopologyBuilder) -> ExitCode {
 #[must_use]
 pub fn run_builtin() -> ExitCode {
     run(Box::new(|topology, task| {
-        let (component, _) = topology.component_of(task).ok_or_else(|| format!("no task {task}"))?;
-        let factory = builtin(&topology.components[component.0 as usize])?;
+        let blueprint = components::blueprint(topology.clone()).map_err(|problems| join(&problems))?;
+        let factory = blueprint.into_factory(task).ok_or_else(|| format!("no task {task}"))?;
         Ok((factory, Vec::new()))
     }))
+}
+
+fn join(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn run(load: Load) -> ExitCode {
@@ -140,8 +145,4 @@ pub fn read_description(bytes: &[u8]) -> Result<Topology, Vec<String>> {
         Ok(Description::Problems(problems)) => Err(problems),
         Err(error) => Err(vec![format!("the program's description of its topology makes no sense: {error}")]),
     }
-}
-
-fn builtin(component: &Component) -> Result<Factory, String> {
-    Err(format!("component `{}` is of unknown type `{}`", component.id, component.kind))
 }
