@@ -160,7 +160,9 @@ pub struct Heartbeat {
 }
 
 /// See [`Message::Report`].
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq, Eq,
+)]
 pub struct Report {
     /// The component.
     pub component: String,
@@ -173,7 +175,9 @@ pub struct Report {
 }
 
 /// How bad a [`Report`] is.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.

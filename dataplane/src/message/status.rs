@@ -27,7 +27,7 @@ pub enum TopologyState {
 }
 
 /// A topology as its tmaster sees it.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq)]
 pub struct TopologyStatus {
     /// The topology's name.
     pub topology: String,
@@ -78,7 +78,7 @@ pub enum ProcessRole {
 }
 
 /// One process.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq)]
 pub struct ProcessStatus {
     /// What it is for.
     pub role: ProcessRole,
@@ -95,7 +95,7 @@ pub struct ProcessStatus {
 }
 
 /// CPU time of all processes of a role.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq)]
 pub struct RoleCpu {
     /// The role.
     pub role: ProcessRole,
@@ -104,7 +104,19 @@ pub struct RoleCpu {
 }
 
 /// Cumulative counters of one process that runs a task. Read from shared memory by its stmgr.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+)]
 pub struct TaskCounters {
     /// The task.
     pub task: TaskId,
@@ -127,7 +139,18 @@ pub struct TaskCounters {
 }
 
 /// Counters of all tasks of a component.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Default)]
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+)]
 pub struct ComponentTotals {
     /// The component.
     pub id: String,
@@ -144,7 +167,18 @@ pub struct ComponentTotals {
 }
 
 /// What all spouts together have seen of their tuple trees.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Default)]
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+)]
 pub struct SpoutTotals {
     /// Trees completed.
     pub acked: u64,

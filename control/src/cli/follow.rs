@@ -1,0 +1,182 @@
+//! Following a topology that was started here, until it has come where it should, ends, fails or is interrupted.
+
+use super::interrupts::{Interrupts, Wish};
+use super::link::Link;
+use super::progress::Progress;
+use super::start::Started;
+use crate::executor;
+use crate::layout::WorkDir;
+use crate::scheduler::LaunchedExecutor;
+use egret_dataplane::ids::ContainerId;
+use egret_dataplane::message::{Message, Request, TopologyState, TopologyStatus};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// How long one turn waits for the tmaster to say something; also how late a Ctrl-C may be seen.
+const TURN: Duration = Duration::from_millis(50);
+/// How often a live line is renewed, and how often reports are asked for without one.
+const LIVE_EVERY: Duration = Duration::from_millis(250);
+const QUIET_EVERY: Duration = Duration::from_secs(1);
+/// How long the last status may take when every executor has ended already.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long executors may take to end by themselves after the last status.
+const EXECUTORS_END: Duration = Duration::from_secs(5);
+
+/// How far to follow.
+pub(crate) enum Until {
+    /// Until every task runs, or this much time has passed.
+    Running(Duration),
+    /// Until it has ended.
+    Ended,
+}
+
+/// Why following ended.
+pub(crate) enum Ending {
+    /// Every task runs.
+    Reached(Box<TopologyStatus>),
+    /// This is the last status.
+    Final(Box<TopologyStatus>),
+    /// It cannot go on, and why.
+    Failed(String),
+    /// The user wants it to end at once.
+    Interrupted,
+}
+
+impl Ending {
+    /// The last status that was seen, where it tells how it ended.
+    pub(crate) fn status(&self) -> Option<&TopologyStatus> {
+        match self {
+            Self::Reached(status) | Self::Final(status) => Some(status),
+            Self::Failed(_) | Self::Interrupted => None,
+        }
+    }
+}
+
+/// Whether a topology in this state has ended.
+pub(crate) fn is_final(state: TopologyState) -> bool {
+    !matches!(state, TopologyState::Starting | TopologyState::Running | TopologyState::Draining)
+}
+
+/// Follows a topology.
+pub(crate) fn follow(
+    started: &mut Started,
+    interrupts: &mut Interrupts,
+    progress: &mut Progress,
+    until: &Until,
+) -> Ending {
+    let work_dir = WorkDir::at(&started.execution.work_dir);
+    let begun = Instant::now();
+    let mut link = match Link::new(&started.state, &started.topology.name, &started.execution) {
+        Ok(link) => link.watch(),
+        Err(failure) => return Ending::Failed(failure.message),
+    };
+    let mut watch = Watch { drained: false, flowed: false, ask_at: begun, all_ended_at: None };
+    loop {
+        if watch.interrupted(interrupts.wish(), &mut link, progress) {
+            return Ending::Interrupted;
+        }
+        watch.ask(&mut link, progress);
+        if let Some(Message::Status(status)) = link.hear(TURN) {
+            progress.update(&status);
+            watch.flowed |= status.state != TopologyState::Starting;
+            if is_final(status.state) {
+                return Ending::Final(status);
+            }
+            if watch.flowed && matches!(until, Until::Running(_)) {
+                return Ending::Reached(status);
+            }
+        }
+        if let Some(ending) = watch.executors(&mut started.executors, &work_dir) {
+            return ending;
+        }
+        if let Until::Running(limit) = until
+            && begun.elapsed() > *limit
+        {
+            return Ending::Failed(format!("not every task runs after {} s", limit.as_secs()));
+        }
+    }
+}
+
+struct Watch {
+    drained: bool,
+    /// Tuples have flowed: an end would lose some.
+    flowed: bool,
+    ask_at: Instant,
+    all_ended_at: Option<Instant>,
+}
+
+impl Watch {
+    /// Does what the user wants, and says whether that is to end now.
+    fn interrupted(&mut self, wish: Wish, link: &mut Link<'_>, progress: &Progress) -> bool {
+        match wish {
+            Wish::GoOn => false,
+            Wish::Stop => true,
+            Wish::Drain if !self.flowed => true,
+            Wish::Drain => {
+                if !std::mem::replace(&mut self.drained, true) {
+                    progress.note(
+                        "draining: spouts end, what is in flight is executed; Ctrl-C again stops at once",
+                    );
+                    link.insist(Request::Drain);
+                }
+                false
+            }
+        }
+    }
+
+    fn ask(&mut self, link: &mut Link<'_>, progress: &Progress) {
+        if Instant::now() >= self.ask_at {
+            self.ask_at = Instant::now() + if progress.is_live() { LIVE_EVERY } else { QUIET_EVERY };
+            link.say(&Message::StatusRequest);
+        }
+    }
+
+    /// What the executors' ends mean, if anything yet.
+    fn executors(&mut self, executors: &mut [LaunchedExecutor], work_dir: &WorkDir) -> Option<Ending> {
+        let mut ended = 0;
+        for executor in executors.iter_mut() {
+            let Ok(Some(status)) = executor.try_wait() else { continue };
+            ended += 1;
+            if !status.success() && last_status(work_dir).is_none() {
+                return Some(Ending::Failed(why_it_ended(executor, status, work_dir)));
+            }
+        }
+        if ended < executors.len() {
+            return None;
+        }
+        if let Some(status) = last_status(work_dir) {
+            return Some(Ending::Final(Box::new(status)));
+        }
+        let since = *self.all_ended_at.get_or_insert_with(Instant::now);
+        let reason = "all its processes have ended, and its tmaster left no last status".to_owned();
+        (since.elapsed() > LAST_WORDS).then_some(Ending::Failed(reason))
+    }
+}
+
+/// What the tmaster wrote last of all.
+pub(crate) fn last_status(work_dir: &WorkDir) -> Option<TopologyStatus> {
+    let path = work_dir.container(ContainerId(0)).final_status();
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// The reason that an executor left, or what it said before it could.
+fn why_it_ended(executor: &mut LaunchedExecutor, status: ExitStatus, work_dir: &WorkDir) -> String {
+    let failures = executor::Failure::find(work_dir);
+    if !failures.is_empty() {
+        return failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    }
+    let words = executor.early_words();
+    let words = if words.is_empty() { String::new() } else { format!("; it said:\n{words}") };
+    format!("the executor of container {} ended ({status}){words}", executor.container)
+}
+
+/// Gives the executors time to end in good order, after the last status.
+pub(crate) fn await_executors(started: &mut Started) {
+    let deadline = Instant::now() + EXECUTORS_END;
+    let all_ended = |executors: &mut Vec<LaunchedExecutor>| {
+        executors.iter_mut().all(|executor| matches!(executor.try_wait(), Ok(Some(_)) | Err(_)))
+    };
+    while !all_ended(&mut started.executors) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

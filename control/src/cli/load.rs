@@ -1,0 +1,172 @@
+//! A topology from what was typed: a YAML file, or a program that describes itself.
+
+use super::Context;
+use super::args::Source;
+use super::failure::Failure;
+use egret_dataplane::plan::{Config, LinkedProgram, Program, Topology};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to describe its topology.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(30);
+/// How much of a failed program's last words is shown.
+const WORDS_MAX_BYTES: u64 = 16 << 10;
+
+/// Reads, configures and checks the topology that was typed.
+///
+/// # Errors
+/// Wrong usage, with every problem that was found.
+pub(crate) fn topology(context: &Context, source: &Source) -> Result<Topology, Failure> {
+    let overrides = context.overrides()?;
+    let path = &source.topology;
+    let metadata = fs::metadata(path).map_err(|error| {
+        let hint = "; give a YAML file, or a program that links the library";
+        Failure::usage(format!("cannot read topology {}: {error}{hint}", path.display()))
+    })?;
+    if metadata.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder; give a YAML file or a program", path.display())));
+    }
+    if is_yaml(path) || metadata.permissions().mode() & 0o111 == 0 {
+        return yaml(path, &source.args, &overrides);
+    }
+    program(path, &source.args, &overrides)
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("yaml") || e.eq_ignore_ascii_case("yml"))
+}
+
+fn yaml(path: &Path, args: &[OsString], overrides: &Config) -> Result<Topology, Failure> {
+    if !args.is_empty() {
+        return Err(Failure::usage(format!(
+            "{} is YAML and takes no arguments; what stands behind `--` is for a program",
+            path.display()
+        )));
+    }
+    load_yaml(path, overrides)
+}
+
+/// The one door to the YAML loader.
+fn load_yaml(path: &Path, overrides: &Config) -> Result<Topology, Failure> {
+    let overrides: Vec<_> =
+        overrides.entries().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    egret::yaml::load(path, &overrides).map_err(Failure::usage)
+}
+
+/// Lets a program describe its topology, and notes how its instances are started.
+fn program(path: &Path, args: &[OsString], overrides: &Config) -> Result<Topology, Failure> {
+    let path =
+        fs::canonicalize(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let text = describe(&path, args).map_err(Failure::usage)?;
+    let mut topology = decode(&text).map_err(|error| {
+        let (path, help) = (path.display(), "does its `main` end with `egret::main(topology)`?");
+        Failure::usage(format!("{path} described no topology of this version of Egret: {error}; {help}"))
+    })?;
+    topology.program = Program::Linked(LinkedProgram {
+        path: utf8(path.into_os_string())?,
+        args: args.iter().cloned().map(utf8).collect::<Result<_, _>>()?,
+    });
+    topology.config.overlay(overrides);
+    let problems = topology.validate();
+    if problems.is_empty() {
+        return Ok(topology);
+    }
+    let lines: Vec<_> = problems.iter().map(|p| format!("{}: {p}", topology.name)).collect();
+    Err(Failure::usage(lines.join("\n")))
+}
+
+/// The form in which a program describes its topology.
+fn decode(bytes: &[u8]) -> Result<Topology, String> {
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+fn utf8(text: OsString) -> Result<String, Failure> {
+    text.into_string().map_err(|text| Failure::usage(format!("{} is not UTF-8", text.display())))
+}
+
+/// A folder that goes when its owner does.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> std::io::Result<Self> {
+        let number = getrandom::u64().map_err(std::io::Error::other)?;
+        let path = std::env::temp_dir().join(format!("egret-{}-{number:016x}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the program writes when it is asked to describe itself.
+fn describe(path: &Path, args: &[OsString]) -> Result<Vec<u8>, String> {
+    let named = |error: std::io::Error| format!("cannot run {}: {error}", path.display());
+    let scratch = Scratch::create().map_err(named)?;
+    let answer = scratch.0.join("topology");
+    // Into a file, so that a program that says much neither waits for a reader nor mixes with the result.
+    let mut words = File::options()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .open(scratch.0.join("words"))
+        .map_err(named)?;
+    let mut command = Command::new(path);
+    command.args(args).env("EGRET_ROLE", "describe").env("EGRET_DESCRIBE_TO", &answer).stdin(Stdio::null());
+    command.stdout(words.try_clone().map_err(named)?).stderr(words.try_clone().map_err(named)?);
+    let mut child = command.spawn().map_err(named)?;
+    let status = wait(&mut child, DESCRIBE_LIMIT).map_err(named)?;
+    let said = last_words(&mut words);
+    match status {
+        None => Err(format!(
+            "{} did not describe its topology within {} s; before `egret::main` it should only build it{said}",
+            path.display(),
+            DESCRIBE_LIMIT.as_secs()
+        )),
+        Some(status) if !status.success() => {
+            Err(format!("{} could not describe its topology ({status}){said}", path.display()))
+        }
+        Some(_) => fs::read(&answer).map_err(|_| {
+            format!(
+                "{} described no topology: it must end its `main` with `egret::main(topology)`{said}",
+                path.display()
+            )
+        }),
+    }
+}
+
+/// Waits for the child, and kills one that takes longer than `limit`.
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The end of what a program said, as lines to be put behind an error.
+fn last_words(words: &mut File) -> String {
+    let mut text = Vec::new();
+    let length = words.metadata().map_or(0, |m| m.len());
+    let start = length.saturating_sub(WORDS_MAX_BYTES);
+    if words.seek(SeekFrom::Start(start)).is_ok() {
+        let _ = words.take(WORDS_MAX_BYTES).read_to_end(&mut text);
+    }
+    let text = String::from_utf8_lossy(&text);
+    if text.trim().is_empty() { String::new() } else { format!("; it said:\n{}", text.trim_end()) }
+}

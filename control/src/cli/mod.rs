@@ -1,0 +1,179 @@
+//! The `egret` command: one file a command.
+//!
+//! * [`args`]: what can be typed; [`output`]: where the answer goes; [`failure`]: how it can fail.
+//! * `run`, `submit`, `kill`, `list`, `status`, `plan`, `logs`, `validate`, `config`: the commands.
+//! * [`roles`]: the processes of a topology, which an executor or a scheduler starts.
+//! * [`load`]: a topology from what was typed; [`start`]: from a topology to its processes, and the way back;
+//!   [`link`]: the conversation with a tmaster; [`progress`]: the live line.
+//!
+//! No command is needed by another process of a topology to go on: each reads the state and asks the tmaster.
+
+mod args;
+mod config;
+mod failure;
+mod follow;
+mod interrupts;
+mod kill;
+mod link;
+mod list;
+mod load;
+mod logs;
+mod output;
+mod plan;
+mod progress;
+mod roles;
+mod run;
+mod start;
+mod status;
+mod submit;
+mod validate;
+
+use crate::layout::Home;
+use crate::state::{Execution, State, StateError};
+use args::{Command, Global};
+use clap::error::ErrorKind;
+use egret_dataplane::plan::Config;
+use failure::{Failure, Kind, Outcome};
+use output::Output;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// What every command gets.
+pub(crate) struct Context {
+    global: Global,
+    output: Output,
+}
+
+/// Does what a command line says; its result is the exit status of the process.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let (global, command) = match args::parse(args.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => return usage(&error, &args),
+    };
+    start_log(&global, command.is_role());
+    let json = global.json;
+    let context = Context { output: Output::new(&global), global };
+    let result = if command.is_role() { roles::run(&context, &command) } else { obey(&context, &command) };
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            output::show_failure(&failure, json && !command.is_role());
+            failure.kind.into()
+        }
+    }
+}
+
+fn obey(context: &Context, command: &Command) -> Result<ExitCode, Failure> {
+    if let Some(name) = command.later() {
+        return Err(Failure::usage(format!("`egret {name}` is not supported yet")));
+    }
+    match command {
+        Command::Run(source) => run::run(context, source),
+        Command::Submit { source, timeout } => submit::run(context, source, *timeout),
+        Command::Kill { name, timeout } => kill::run(context, name, *timeout),
+        Command::List => list::run(context),
+        Command::Status { name } => status::run(context, name),
+        Command::Plan { target, dry_run, args } => plan::run(context, target, *dry_run, args),
+        Command::Logs { name, task, tail, follow } => {
+            let wanted = logs::Wanted { process: task.as_deref(), tail: *tail, follow: *follow };
+            logs::run(context, name, &wanted)
+        }
+        Command::Validate(source) => validate::run(context, source),
+        Command::Config { filter } => config::run(context.output, filter.as_deref()),
+        // The commands that are not built, and the roles, are dealt with before.
+        _ => Ok(()),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+impl Context {
+    /// The configuration that `-c` sets.
+    fn overrides(&self) -> Result<Config, Failure> {
+        config::overrides(&self.global.config)
+    }
+
+    /// The user's folder.
+    fn home(&self) -> Result<Home, Failure> {
+        Home::from_env().map_err(|error| Failure::new(Kind::Store, error))
+    }
+
+    /// The state of the cluster.
+    fn state(&self) -> Result<State, Failure> {
+        let cluster = self.global.cluster();
+        if cluster.is_empty() || cluster.starts_with('.') || cluster.contains('/') {
+            return Err(Failure::usage(format!(
+                "`{cluster}` is no name for a cluster: use letters, digits and `-`"
+            )));
+        }
+        let url = match &self.global.state {
+            Some(url) => url.clone(),
+            None => self.home()?.state_url(cluster),
+        };
+        Ok(State::open(&url)?)
+    }
+
+    /// The execution of a topology that must be there.
+    fn execution(&self, state: &State, name: &str) -> Result<Execution, Failure> {
+        state.execution(name)?.ok_or_else(|| Failure::absent(name, self.global.cluster()))
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        let kind = match error {
+            StateError::Unsupported { .. } | StateError::BadUrl { .. } | StateError::BadPath { .. } => {
+                Kind::Usage
+            }
+            StateError::Exists { .. } => Kind::Exists,
+            StateError::Held { .. } => Kind::Failed,
+            _ => Kind::Store,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// What clap has to say: help and version are results, the rest is wrong usage.
+fn usage(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    if json && !is_help {
+        let text = error.to_string();
+        let failure = Failure::usage(text.trim_start_matches("error: ").trim_end());
+        output::show_failure(&failure, true);
+    } else {
+        // clap colours for terminals only, and obeys NO_COLOR.
+        let _ = error.print();
+    }
+    if is_help { ExitCode::SUCCESS } else { Kind::Usage.into() }
+}
+
+/// Logs go to stderr: a role's are caught by its executor; a command speaks only when something is wrong.
+fn start_log(global: &Global, is_role: bool) {
+    let level = match (is_role, global.verbose) {
+        _ if global.quiet => "error",
+        (false, 0) => "warn",
+        (true, 0) | (false, 1) => "info",
+        (true, 1) | (false, 2) => "debug",
+        _ => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("EGRET_LOG").unwrap_or_else(|_| level.into());
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    // A second subscriber in one process, as in tests, leaves the first in place.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(is_role)
+        .try_init();
+}
+
+/// Reads the name of a topology: what cannot be one is in no cluster.
+fn check_name(context: &Context, name: &str) -> Outcome {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
+        return Err(Failure::absent(name, context.global.cluster()));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The processes of a topology. Each is this same program, started by an executor or a scheduler.
+
+use super::Context;
+use super::args::Command;
+use super::failure::Failure;
+use crate::executor::{self, ExecutorOptions};
+use crate::layout::WorkDir;
+use crate::scheduler::LOCAL_HOST;
+use crate::state::State;
+use crate::tmaster::{self, TmasterOptions};
+use anyhow::anyhow;
+use egret_dataplane::ids::{ContainerId, Incarnation};
+use egret_dataplane::net::handshake::Secret;
+use egret_dataplane::stmgr::{self, ExitReason, StmgrOptions};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// Plays the role.
+pub(crate) fn run(context: &Context, command: &Command) -> Result<ExitCode, Failure> {
+    let result = match command {
+        Command::Executor { of, container } => executor::run(ExecutorOptions {
+            state_url: state_url(context)?,
+            topology: of.topology.clone(),
+            container: ContainerId(*container),
+        }),
+        Command::Tmaster { of, incarnation } => tmaster::run(&TmasterOptions {
+            state_url: state_url(context)?,
+            topology: of.topology.clone(),
+            incarnation: Incarnation(*incarnation),
+        }),
+        Command::Stmgr { of, container, incarnation } => {
+            stmgr(context, &of.topology, ContainerId(*container), Incarnation(*incarnation))
+        }
+        Command::Instance => instance(),
+        _ => return Err(Failure::usage("the metrics manager is not supported yet")),
+    };
+    result.map_err(|error| Failure::failed(format!("{error:#}")))
+}
+
+/// A role is told where the state is; a default would be one more thing to be wrong about.
+fn state_url(context: &Context) -> Result<String, Failure> {
+    let url = context.global.state.clone();
+    url.ok_or_else(|| Failure::usage("--state URL is missing; this role is started by an executor"))
+}
+
+/// The one door to the stmgr.
+fn stmgr(
+    context: &Context,
+    name: &str,
+    container: ContainerId,
+    incarnation: Incarnation,
+) -> anyhow::Result<ExitCode> {
+    let url = state_url(context).map_err(|failure| anyhow!(failure.message))?;
+    let state = State::open(&url)?;
+    let absent = || anyhow!("topology `{name}` is not in {url}");
+    let execution = state.execution(name)?.ok_or_else(absent)?;
+    let options = StmgrOptions {
+        topology: state.topology(name)?.ok_or_else(absent)?,
+        packing: state.packing_plan(name)?.ok_or_else(absent)?,
+        container,
+        incarnation,
+        container_dir: WorkDir::at(&execution.work_dir).container(container).path().to_owned(),
+        secret: Secret::from_hex(&execution.secret)
+            .ok_or_else(|| anyhow!("the execution of `{name}` in {url} holds no valid secret"))?,
+        listen_host: LOCAL_HOST.into(),
+        executor_pid: rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()),
+        locate_tmaster: locator(state, name.to_owned()),
+    };
+    let ExitReason::Stopped = stmgr::run(options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks the tmaster up in the state. While the state is down there is none, and the stmgr goes on with what it has.
+fn locator(state: State, name: String) -> Box<dyn FnMut() -> Option<SocketAddr>> {
+    Box::new(move || state.tmaster_location(&name).ok().flatten()?.address.parse().ok())
+}
+
+/// The one door to the instances of built-in components.
+fn instance() -> anyhow::Result<ExitCode> {
+    anyhow::bail!("instances are not built yet")
+}

@@ -1,0 +1,159 @@
+//! From a topology to its processes, and the way back.
+//!
+//! What is made, in this order: the topology's entry (by which the name is taken), its other entries, the work folder,
+//! the executors. The way back is the same whether a start failed half-way or the topology has ended, and each of its
+//! steps can be done again.
+
+use super::Context;
+use super::failure::{Failure, Kind};
+use super::validate::pack;
+use crate::executor;
+use crate::layout::WorkDir;
+use crate::scheduler::{self, LaunchRequest, LaunchedExecutor, Scheduler, SchedulerRecord};
+use crate::state::{Execution, ExecutionMode, State};
+use egret_dataplane::net::handshake::Secret;
+use egret_dataplane::plan::{PackingPlan, Topology};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long to wait for somebody else who is starting or ending a topology of the same name.
+const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+/// How long all processes of a topology may take to end when they must.
+pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(8);
+
+/// A topology whose executors have been started.
+pub(crate) struct Started {
+    pub(crate) state: State,
+    pub(crate) topology: Topology,
+    pub(crate) execution: Execution,
+    pub(crate) executors: Vec<LaunchedExecutor>,
+    record: SchedulerRecord,
+    scheduler: Box<dyn Scheduler>,
+}
+
+/// Takes the name, writes the state and starts the executors.
+///
+/// # Errors
+/// Nothing is left of it then.
+pub(crate) fn start(context: &Context, topology: Topology, mode: ExecutionMode) -> Result<Started, Failure> {
+    let packing = pack(&topology)?;
+    let stdin = packing.containers.iter().any(|c| executor::reads_stdin(&topology, &packing, c.id));
+    if stdin && mode == ExecutionMode::Submit {
+        return Err(Failure::usage(format!(
+            "{}: a spout reads `-`, the standard input; only `egret run` has one",
+            topology.name
+        )));
+    }
+    let state = context.state()?;
+    let scheduler = scheduler::open("local").map_err(Failure::failed)?;
+    let name = topology.name.clone();
+    let lock = state.lock(&name, LOCK_PATIENCE)?;
+    if !scheduler::clear_leftovers(&state, &name).map_err(|error| Failure::new(Kind::Store, error))? {
+        let cluster = context.global.cluster();
+        let cure = "kill it first, or give yours another name";
+        let text = format!("there is a topology `{name}` in cluster `{cluster}` already; {cure}");
+        return Err(Failure::new(Kind::Exists, text));
+    }
+    let execution = new_execution(context, &name, mode, stdin)?;
+    let result = launch(&state, scheduler.as_ref(), &topology, &packing, &execution);
+    drop(lock);
+    match result {
+        Ok((record, executors)) => Ok(Started { state, topology, execution, executors, record, scheduler }),
+        Err(failure) => {
+            let record = bare_record(&execution.id);
+            if let Err(error) = remove(&state, scheduler.as_ref(), &name, &execution, &record) {
+                tracing::error!("cannot remove what was begun: {}", error.message);
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn new_execution(
+    context: &Context,
+    name: &str,
+    mode: ExecutionMode,
+    stdin: bool,
+) -> Result<Execution, Failure> {
+    let no_randomness =
+        |error: String| Failure::failed(format!("the system gives no random numbers: {error}"));
+    let id = format!("{:08x}", getrandom::u32().map_err(|error| no_randomness(error.to_string()))?);
+    let secret = Secret::generate().map_err(|error| no_randomness(error.to_string()))?;
+    Ok(Execution {
+        secret: secret.to_hex(),
+        cluster: context.global.cluster().to_owned(),
+        owner_uid: rustix::process::geteuid().as_raw(),
+        work_dir: context.home()?.work_dir(name, &id).path().to_owned(),
+        mode,
+        submitted_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        stdin,
+        id,
+    })
+}
+
+fn launch(
+    state: &State,
+    scheduler: &dyn Scheduler,
+    topology: &Topology,
+    packing: &PackingPlan,
+    execution: &Execution,
+) -> Result<(SchedulerRecord, Vec<LaunchedExecutor>), Failure> {
+    state.create_topology(topology)?;
+    state.put_packing_plan(packing)?;
+    WorkDir::at(&execution.work_dir).create().map_err(Failure::failed)?;
+    state.put_execution(&topology.name, execution)?;
+    let request = LaunchRequest { state_url: state.url(), topology, packing, execution };
+    let launched = scheduler.launch(&request).map_err(Failure::failed)?;
+    state.put_scheduler_record(&topology.name, &launched.record)?;
+    Ok((launched.record, launched.executors))
+}
+
+impl Started {
+    /// Ends every process and removes every trace; a submitted topology's logs stay.
+    ///
+    /// # Errors
+    /// When something is left, with what it is.
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        let _lock = self.state.lock(&self.topology.name, LOCK_PATIENCE)?;
+        let name = &self.topology.name;
+        // Once the name is free, it may be another execution's by now.
+        if self.state.execution(name)?.is_some_and(|present| present.id != self.execution.id) {
+            return end(self.scheduler.as_ref(), &self.execution, &self.record);
+        }
+        remove(&self.state, self.scheduler.as_ref(), name, &self.execution, &self.record)
+    }
+}
+
+/// Ends every process of an execution and removes its files and its entries. To be called with the lock held.
+pub(crate) fn remove(
+    state: &State,
+    scheduler: &dyn Scheduler,
+    name: &str,
+    execution: &Execution,
+    record: &SchedulerRecord,
+) -> Result<(), Failure> {
+    end(scheduler, execution, record)?;
+    state.remove(name)?;
+    Ok(())
+}
+
+fn end(scheduler: &dyn Scheduler, execution: &Execution, record: &SchedulerRecord) -> Result<(), Failure> {
+    scheduler.kill(record, KILL_PATIENCE).map_err(Failure::failed)?;
+    let work_dir = WorkDir::at(&execution.work_dir);
+    let removed = match execution.mode {
+        ExecutionMode::Run => work_dir.remove(),
+        ExecutionMode::Submit => work_dir.remove_all_but_logs(),
+    };
+    removed
+        .map_err(|error| Failure::failed(format!("cannot remove {}: {error}", execution.work_dir.display())))
+}
+
+/// Takes the lock of a topology that is to be ended.
+pub(crate) fn lock(state: &State, name: &str) -> Result<crate::state::Ephemeral, Failure> {
+    Ok(state.lock(name, LOCK_PATIENCE)?)
+}
+
+/// A record that finds an execution's processes by its id alone.
+pub(crate) fn bare_record(execution_id: &str) -> SchedulerRecord {
+    let (scheduler, executors) = ("local".to_owned(), Vec::new());
+    SchedulerRecord { scheduler, execution_id: execution_id.to_owned(), executors }
+}

@@ -1,0 +1,159 @@
+//! `egret status`: how a topology is doing.
+
+use super::failure::{Failure, Outcome};
+use super::link::Link;
+use super::list::{age, mode_word, without_tmaster};
+use super::output::{table, thousands};
+use super::progress::report_line;
+use super::run::role_word;
+use super::{Context, check_name};
+use crate::state::{Execution, State};
+use egret_dataplane::ids::{ContainerId, Epoch, Incarnation};
+use egret_dataplane::message::{
+    ComponentTotals, ProcessRole, ProcessStatus, SpoutTotals, TopologyState, TopologyStatus,
+};
+use egret_dataplane::plan::{PackingPlan, Topology};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the tmaster may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs the command.
+pub(crate) fn run(context: &Context, name: &str) -> Outcome {
+    check_name(context, name)?;
+    let state = context.state()?;
+    let execution = context.execution(&state, name)?;
+    let topology = state.topology(name)?.ok_or_else(|| Failure::absent(name, context.global.cluster()))?;
+    let packing = state.packing_plan(name)?;
+    let told = Link::new(&state, name, &execution)?.status(ANSWER_LIMIT);
+    let word = match &told {
+        Some(status) => super::progress::state_word(status.state),
+        None => without_tmaster(&state, name, &execution),
+    };
+    let mut status = told.map_or_else(|| unknown(&topology), |status| *status);
+    add_executors(&state, name, &mut status);
+    let view = View { topology: &topology, packing: packing.as_ref(), execution: &execution, status, word };
+    context.output.result(&view.json(), || view.text())
+}
+
+/// What is known without a tmaster.
+fn unknown(topology: &Topology) -> TopologyStatus {
+    let nothing = |id: &String| ComponentTotals { id: id.clone(), ..ComponentTotals::default() };
+    TopologyStatus {
+        topology: topology.name.clone(),
+        state: TopologyState::Starting,
+        epoch: Epoch(0),
+        elapsed_s: 0.0,
+        processes: Vec::new(),
+        components: topology.components.iter().map(|c| nothing(&c.id)).collect(),
+        spouts: SpoutTotals::default(),
+        cpu_s: Vec::new(),
+        lost: 0,
+        dropped: Vec::new(),
+        reports: Vec::new(),
+    }
+}
+
+/// Executors are known to their scheduler, not to the tmaster.
+fn add_executors(state: &State, name: &str, status: &mut TopologyStatus) {
+    let record = state.scheduler_record(name).ok().flatten();
+    for executor in record.iter().flat_map(|record| &record.executors) {
+        let alive = std::path::Path::new(&format!("/proc/{}", executor.pid)).exists();
+        if alive && !status.processes.iter().any(|p| p.pid == executor.pid) {
+            status.processes.push(ProcessStatus {
+                role: ProcessRole::Executor,
+                container: executor.container,
+                task: None,
+                component: None,
+                pid: executor.pid,
+                incarnation: Incarnation(1),
+            });
+        }
+    }
+    status.processes.sort_by_key(|p| (p.container, p.role, p.task));
+}
+
+struct View<'a> {
+    topology: &'a Topology,
+    packing: Option<&'a PackingPlan>,
+    execution: &'a Execution,
+    status: TopologyStatus,
+    word: &'static str,
+}
+
+impl View<'_> {
+    fn containers(&self) -> impl Iterator<Item = (ContainerId, usize)> {
+        self.packing.iter().flat_map(|plan| &plan.containers).map(|c| (c.id, c.tasks.len()))
+    }
+
+    fn json(&self) -> Value {
+        let mut document = serde_json::to_value(&self.status).unwrap_or_default();
+        let execution = self.execution;
+        document["state"] = json!(self.word);
+        document["cpu_s"] = self
+            .status
+            .cpu_s
+            .iter()
+            .map(|cpu| (role_word(cpu.role).to_owned(), json!(cpu.seconds)))
+            .collect();
+        document["id"] = json!(execution.id);
+        document["cluster"] = json!(execution.cluster);
+        document["mode"] = json!(execution.mode);
+        document["submitted_unix_s"] = json!(execution.submitted_unix_s);
+        document["work_dir"] = json!(execution.work_dir);
+        document["containers"] =
+            self.containers().map(|(id, tasks)| json!({"id": id, "tasks": tasks})).collect();
+        document
+    }
+
+    fn text(&self) -> String {
+        let (status, execution) = (&self.status, self.execution);
+        let mut text = format!(
+            "{} is {} (epoch {}, {} containers, {} tasks; `egret {}` {} ago)\n",
+            status.topology,
+            self.word,
+            status.epoch,
+            self.containers().count(),
+            self.topology.task_count(),
+            mode_word(execution.mode),
+            age(execution.submitted_unix_s),
+        );
+        text.push('\n');
+        text.push_str(&self.components());
+        text.push('\n');
+        text.push_str(&self.processes());
+        if status.lost > 0 {
+            text.push_str(&format!("\nlost {} tuples\n", thousands(status.lost)));
+        }
+        for report in status.reports.iter().rev().take(5).rev() {
+            text.push_str(&format!("\n{}", report_line(report)));
+        }
+        text
+    }
+
+    fn components(&self) -> String {
+        let rows = self.status.components.iter().map(|totals| {
+            let component = self.topology.components.iter().find(|c| c.id == totals.id);
+            let tasks = component.map_or(0, |c| c.parallelism).to_string();
+            let counts = [totals.emitted, totals.executed, totals.acked, totals.failed, totals.timed_out];
+            [vec![totals.id.clone(), tasks], counts.map(thousands).to_vec()].concat()
+        });
+        table(&["COMPONENT", "TASKS", "EMITTED", "EXECUTED", "ACKED", "FAILED", "TIMED OUT"], rows)
+    }
+
+    fn processes(&self) -> String {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let rows = self.status.processes.iter().map(|p| {
+            vec![
+                p.container.to_string(),
+                role_word(p.role).to_owned(),
+                or_dash(p.task.map(|t| t.to_string())),
+                or_dash(p.component.clone()),
+                p.pid.to_string(),
+                or_dash((p.incarnation.0 > 0).then(|| p.incarnation.to_string())),
+            ]
+        });
+        table(&["CONTAINER", "PROCESS", "TASK", "COMPONENT", "PID", "STARTS"], rows)
+    }
+}
