@@ -63,26 +63,18 @@ fn program(path: &Path, args: &[OsString], overrides: &Config) -> Result<Topolog
     let path =
         fs::canonicalize(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let text = describe(&path, args).map_err(Failure::usage)?;
-    let mut topology = decode(&text).map_err(|error| {
-        let (path, help) = (path.display(), "does its `main` end with `egret::main(topology)`?");
-        Failure::usage(format!("{path} described no topology of this version of Egret: {error}; {help}"))
-    })?;
+    let invalid = |problems: &[String]| {
+        let lines: Vec<_> = problems.iter().map(|problem| format!("{}: {problem}", path.display())).collect();
+        Failure::usage(lines.join("\n"))
+    };
+    let mut topology = egret::runtime::read_description(&text).map_err(|problems| invalid(&problems))?;
     topology.program = Program::Linked(LinkedProgram {
-        path: utf8(path.into_os_string())?,
+        path: utf8(path.clone().into_os_string())?,
         args: args.iter().cloned().map(utf8).collect::<Result<_, _>>()?,
     });
     topology.config.overlay(overrides);
-    let problems = topology.validate();
-    if problems.is_empty() {
-        return Ok(topology);
-    }
-    let lines: Vec<_> = problems.iter().map(|p| format!("{}: {p}", topology.name)).collect();
-    Err(Failure::usage(lines.join("\n")))
-}
-
-/// The form in which a program describes its topology.
-fn decode(bytes: &[u8]) -> Result<Topology, String> {
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    let problems: Vec<_> = topology.validate().iter().map(ToString::to_string).collect();
+    if problems.is_empty() { Ok(topology) } else { Err(invalid(&problems)) }
 }
 
 fn utf8(text: OsString) -> Result<String, Failure> {

@@ -122,6 +122,7 @@ pub(crate) fn report_line(report: &Report) -> String {
         Severity::Warning => "warning",
         Severity::Error => "error",
         Severity::Fatal => "fatal",
+        Severity::Incomplete => "incomplete",
     };
     format!("{severity}: {} (task {}): {}", report.component, report.task, report.message)
 }

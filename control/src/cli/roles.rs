@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, command: &Command) -> Result<ExitCode, Fail
         Command::Stmgr { of, container, incarnation } => {
             stmgr(context, &of.topology, ContainerId(*container), Incarnation(*incarnation))
         }
-        Command::Instance => instance(),
+        Command::Instance => Ok(egret::runtime::run_builtin()),
         _ => return Err(Failure::usage("the metrics manager is not supported yet")),
     };
     result.map_err(|error| Failure::failed(format!("{error:#}")))
@@ -73,9 +73,4 @@ fn stmgr(
 /// Looks the tmaster up in the state. While the state is down there is none, and the stmgr goes on with what it has.
 fn locator(state: State, name: String) -> Box<dyn FnMut() -> Option<SocketAddr>> {
     Box::new(move || state.tmaster_location(&name).ok().flatten()?.address.parse().ok())
-}
-
-/// The one door to the instances of built-in components.
-fn instance() -> anyhow::Result<ExitCode> {
-    anyhow::bail!("instances are not built yet")
 }

@@ -17,7 +17,7 @@ use super::totals::Totals;
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation, TaskId};
 use egret_dataplane::message::{
     Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, Request, RunState,
-    TopologyState, TopologyStatus,
+    Severity, TopologyState, TopologyStatus,
 };
 use egret_dataplane::plan::{PackingPlan, PhysicalPlan, StmgrAddress, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -92,6 +92,8 @@ pub struct Tmaster {
     recovered: bool,
     phase: Phase,
     drain_wanted: bool,
+    /// A task has said that it ended without all of its results.
+    incomplete: bool,
     slots: BTreeMap<ContainerId, Slot>,
     peers: BTreeMap<PeerId, ContainerId>,
     watchers: BTreeSet<PeerId>,
@@ -145,6 +147,7 @@ impl Tmaster {
             packing: setup.packing,
             phase: Phase::Starting,
             drain_wanted: false,
+            incomplete: false,
             slots,
             peers: BTreeMap::new(),
             watchers: BTreeSet::new(),
@@ -259,6 +262,7 @@ impl Tmaster {
                 self.stop_if_all_ended(now, effects);
             }
             Message::Report(report) => {
+                self.incomplete |= report.severity == Severity::Incomplete;
                 if self.reports.len() == REPORTS_MAX {
                     self.reports.pop_front();
                 }
@@ -382,8 +386,11 @@ impl Tmaster {
 
     fn stop_if_all_ended(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if self.ended.len() as u32 == self.topology.task_count() {
-            let outcome =
-                if self.drain_wanted { TopologyState::Interrupted } else { TopologyState::Completed };
+            let outcome = match (self.incomplete, self.drain_wanted) {
+                (true, _) => TopologyState::Failed,
+                (false, true) => TopologyState::Interrupted,
+                (false, false) => TopologyState::Completed,
+            };
             self.stop(outcome, now, effects);
         }
     }

@@ -1,7 +1,7 @@
 //! Tests of the pure core: events in, effects out.
 
 use super::*;
-use egret_dataplane::message::{Heartbeat, Severity, TaskCounters};
+use egret_dataplane::message::{Heartbeat, TaskCounters};
 use egret_dataplane::plan::{
     Component, Config, ContainerPlan, Grouping, Input, Program, Resources, Role, Schema, Stream, TaskPlan,
 };
@@ -322,4 +322,18 @@ fn reports_are_kept_up_to_a_bound() {
     }
     let reports = bench.tmaster.status().reports;
     assert_eq!((reports.len(), reports[0].message.as_str()), (REPORTS_MAX, "3"));
+}
+
+#[test]
+fn a_task_that_ends_without_all_of_its_results_fails_the_topology() {
+    let mut bench = Bench::running();
+    let (component, message) = ("b".to_owned(), "cannot write".to_owned());
+    bench.says(
+        2,
+        Message::Report(Report { component, task: TaskId(2), severity: Severity::Incomplete, message }),
+    );
+    bench.says(1, Message::TaskEnded(TaskId(1)));
+    bench.says(2, Message::TaskEnded(TaskId(2)));
+    bench.closed(1);
+    assert_eq!(final_status(&bench.closed(2)).map(|s| s.state), Some(TopologyState::Failed));
 }
