@@ -86,6 +86,24 @@ impl<R: Record + ?Sized> Record for &R {
 /// assert_eq!(Word::read(&space.0[..len])?, word);
 /// # Ok::<(), egret::TupleError>(())
 /// ```
+///
+/// A tuple is read from a block, so it cannot borrow for longer than its own lifetime:
+///
+/// ```compile_fail
+/// #[derive(egret::Tuple)]
+/// struct Word {
+///     word: &'static str,
+/// }
+/// ```
+///
+/// and its fields are fixed:
+///
+/// ```compile_fail
+/// #[derive(egret::Tuple)]
+/// struct Pair<T> {
+///     first: T,
+/// }
+/// ```
 pub trait Tuple: Record {
     /// What reading gives: the same struct, borrowing from the block it is read from.
     type View<'a>;
