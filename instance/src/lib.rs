@@ -4,7 +4,7 @@
 //! executes them and emits others, and a [`TopologyBuilder`] says who reads whom and how the tuples are
 //! spread.
 //!
-//! Rooms: [`tuple`] writes and reads tuples; [`grouping`] chooses who gets one; [`collector`] takes it from there
+//! Rooms: [`mod@tuple`] writes and reads tuples; [`grouping`] chooses who gets one; [`collector`] takes it from there
 //! into blocks; [`topology`] holds the traits and the builder; [`runtime`] is the process that runs a task;
 //! [`components`] holds the built-in ones; [`yaml`] reads topologies from files.
 //!
