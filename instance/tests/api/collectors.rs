@@ -113,9 +113,9 @@ fn a_block_goes_on_after_an_error() {
     let table = table(&blueprint, 2);
     let mut block = table.open(&blocks[0]).unwrap();
     let relay = bolt(&mut runner);
-    assert_eq!(relay.execute(&mut block).unwrap_err().to_string(), "no good");
-    relay.execute(&mut block).unwrap();
-    relay.execute(&mut block).unwrap();
+    assert_eq!(relay.execute(&mut block, 100).unwrap_err().to_string(), "no good");
+    relay.execute(&mut block, 100).unwrap();
+    relay.execute(&mut block, 100).unwrap();
     relay.emitter().flush();
     let expected = Counters { emitted: 3, sent: 3, executed: 5, acked: 3, failed: 1 };
     assert_eq!(relay.emitter().counters, expected);
@@ -136,7 +136,7 @@ fn forwarded_and_typed_tuples_share_a_key() {
     let (emitter, forwarded) = emitter_of(&blueprint, TaskId(2));
     let mut runner = Runner::bolt(Relay, emitter);
     let table = table(&blueprint, 2);
-    bolt(&mut runner).execute(&mut table.open(&blocks[0]).unwrap()).unwrap();
+    bolt(&mut runner).execute(&mut table.open(&blocks[0]).unwrap(), 100).unwrap();
     runner.emitter().flush();
     let (emitter, typed) = emitter_of(&blueprint, TaskId(2));
     let mut out = BoltCollector::new(emitter);
@@ -177,7 +177,7 @@ fn inputs_say_where_they_are_from() {
     let (emitter, _) = emitter_of(&blueprint, TaskId(2));
     let mut runner = Factory::basic_bolt(|| Look).make(emitter);
     let table = table(&blueprint, 2);
-    bolt(&mut runner).execute(&mut table.open(&blocks[0]).unwrap()).unwrap();
+    bolt(&mut runner).execute(&mut table.open(&blocks[0]).unwrap(), 100).unwrap();
     let expected = Counters { executed: 1, acked: 1, ..Counters::default() };
     assert_eq!(runner.emitter().counters, expected);
 }
@@ -214,7 +214,7 @@ fn a_basic_bolt_acks_only_what_it_executed() {
     let table = table(&blueprint, 2);
     let mut block = table.open(&blocks[0]).unwrap();
     let odd = bolt(&mut runner);
-    let errors = std::iter::from_fn(|| odd.execute(&mut block).err()).count();
+    let errors = std::iter::from_fn(|| odd.execute(&mut block, 100).err()).count();
     assert_eq!(errors, 2);
     let expected = Counters { emitted: 1, sent: 1, executed: 3, acked: 1, failed: 0 };
     assert_eq!(odd.emitter().counters, expected);
