@@ -128,7 +128,7 @@ fn a_writer_killed_anywhere_leaves_whole_entries_and_blocks_nobody() {
         let deadline = Instant::now() + Duration::from_secs(20);
         while state.read("/e/held").unwrap().is_none() || state.read("/w/one").unwrap().is_none() {
             assert!(Instant::now() < deadline, "the victim does not begin");
-            std::thread::sleep(Duration::from_micros(100 + round * 37));
+            std::thread::park_timeout(Duration::from_micros(100 + round * 37));
         }
         victim.kill().unwrap();
         victim.wait().unwrap();
