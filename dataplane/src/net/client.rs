@@ -2,7 +2,7 @@
 
 use super::handshake::{HandshakeError, Secret, fresh_nonce};
 use super::link::{Body, FrameHeader, FrameLimits, FrameSink, HEADER_BYTES, Outgoing};
-use super::session::{Progress, Session, SessionError};
+use super::session::{Session, SessionError};
 use crate::message::{DecodeError, Message};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -162,7 +162,7 @@ impl Client {
         let mut replies = Vec::new();
         let fed = self.session.on_bytes(&self.buffer[..len], |reply| replies.push(reply), &mut self.inbox);
         match fed {
-            Ok(Progress::Handshaking | Progress::JustEstablished | Progress::Established) => {}
+            Ok(_) => {}
             Err(SessionError::Handshake(error)) => return Err(ClientError::Handshake { peer, error }),
             Err(SessionError::Feed(error)) => {
                 return Err(ClientError::Protocol { peer, error: error.to_string() });
@@ -180,5 +180,120 @@ impl Client {
             bytes.extend_from_slice(body);
         }
         self.stream.write_all(&bytes).map_err(|error| ClientError::Io { peer, error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::reactor::{Choice, ConnId, Event, open};
+    use std::collections::HashMap;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// Answers every message with itself, until a [`Message::Done`] comes or a client fails; says what it got.
+    fn echo(listener: TcpListener, secret: Secret, choice: Choice) -> Result<Vec<Message>, String> {
+        let mut reactor = open(choice).unwrap();
+        reactor.listen_tcp(listener).unwrap();
+        let mut sessions: HashMap<ConnId, Session<[u8; 0]>> = HashMap::new();
+        let (mut inbox, mut got, mut events) = (Inbox::default(), Vec::new(), Vec::new());
+        loop {
+            reactor.poll(Some(LONG), &mut events).unwrap();
+            for event in events.drain(..) {
+                match event {
+                    Event::Accepted { conn, .. } => {
+                        let limits = FrameLimits::control_only();
+                        let (session, challenge) = Session::server(&secret, fresh_nonce().unwrap(), limits);
+                        sessions.insert(conn, session);
+                        reactor.send(conn, challenge);
+                    }
+                    Event::Received { conn, buf } => {
+                        let mut replies = Vec::new();
+                        let session = sessions.get_mut(&conn).unwrap();
+                        let fed =
+                            session.on_bytes(reactor.bytes(&buf), |reply| replies.push(reply), &mut inbox);
+                        fed.map_err(|error| error.to_string())?;
+                        replies.into_iter().for_each(|reply| reactor.send(conn, reply));
+                        for message in inbox.0.drain(..) {
+                            reactor.send(conn, Outgoing::control(&message));
+                            got.push(message);
+                        }
+                        if got.last() == Some(&Message::Done) {
+                            reactor.close_after_flush(conn);
+                        }
+                        reactor.recycle(buf);
+                    }
+                    Event::Closed { .. } => return Ok(got),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn with_echo<T>(
+        secret: Secret,
+        choice: Choice,
+        client: impl FnOnce(SocketAddr) -> T,
+    ) -> (T, Result<Vec<Message>, String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || echo(listener, secret, choice));
+            (client(address), server.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn messages_come_and_go() {
+        let secret = Secret::generate().unwrap();
+        let long = Message::Refused("x".repeat(1 << 20));
+        for choice in [Choice::Auto, Choice::Epoll] {
+            let messages = [Message::Watch, long.clone(), Message::Done];
+            let (_, got) = with_echo(secret.clone(), choice, |address| {
+                let mut client = Client::connect(address, &secret, LONG).unwrap();
+                assert!(client.recv(Duration::from_millis(1)).unwrap().is_none());
+                messages.iter().for_each(|message| client.send(message).unwrap());
+                for message in &messages {
+                    assert_eq!(client.recv(LONG).unwrap().as_ref(), Some(message));
+                }
+                assert!(matches!(client.recv(LONG), Err(ClientError::Closed(_))));
+            });
+            assert_eq!(got.unwrap(), messages);
+        }
+    }
+
+    #[test]
+    fn a_wrong_secret_gets_nowhere() {
+        let (client, server) = with_echo(Secret::new([1; 32]), Choice::Epoll, |address| {
+            Client::connect(address, &Secret::new([2; 32]), LONG).map(drop)
+        });
+        assert!(matches!(client, Err(ClientError::Closed(_) | ClientError::Io { .. })), "{client:?}");
+        assert_eq!(server, Err("the peer does not know this topology's secret".into()));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error =
+            Client::connect(listener.local_addr().unwrap(), &Secret::new([1; 32]), Duration::from_millis(20));
+        assert!(matches!(error, Err(ClientError::Timeout { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn another_protocol_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (done, wait) = mpsc::channel::<()>();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            wait.recv().ok();
+        });
+        let error = Client::connect(address, &Secret::new([1; 32]), LONG).map(drop).unwrap_err();
+        assert!(error.to_string().contains("does not speak Egret's protocol"), "{error}");
+        drop(done);
+        server.join().unwrap();
     }
 }

@@ -13,7 +13,6 @@ pub struct Session<B = OwnedBlock> {
 
 /// What a piece of the stream led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub enum Progress {
     /// The handshake goes on.
     Handshaking,
