@@ -29,6 +29,8 @@ use tracing::{info, warn};
 const TURN_DESCRIPTORS: usize = 64;
 /// Turns between two looks at the network while rings keep the loop busy.
 const NETWORK_TURNS: u32 = 16;
+/// The same for turns without work: each is short, and the sleep that follows soon looks anyway.
+const IDLE_NETWORK_TURNS: u32 = 256;
 /// How long a connection may take to say who it is.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 /// How long instances may take to end after a stop.
@@ -153,9 +155,10 @@ impl Stmgr {
         self.settle();
         self.turns_since_network += 1;
         self.idle_turns = if worked || self.network_is_due { 0 } else { self.idle_turns + 1 };
+        let patience = if worked { NETWORK_TURNS } else { IDLE_NETWORK_TURNS };
         if self.idle_turns > self.spin_turns {
             self.sleep()?;
-        } else if self.network_is_due || self.turns_since_network >= NETWORK_TURNS {
+        } else if self.network_is_due || self.turns_since_network >= patience {
             self.network(Some(Duration::ZERO))?;
         } else if !worked {
             std::hint::spin_loop();

@@ -17,6 +17,8 @@ pub mod core;
 pub mod counters;
 mod credit;
 mod driver;
+#[cfg(test)]
+mod driver_tests;
 pub mod ends;
 pub mod fault;
 mod local;

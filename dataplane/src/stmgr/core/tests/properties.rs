@@ -14,13 +14,13 @@ fn random_world(seed: u64) -> World {
     let mut components: Vec<Component> = Vec::new();
     for i in 0..count {
         let mut inputs = Vec::new();
-        for from in 0..i {
-            // Each bolt reads the component before it at least.
-            if from + 1 == i || dice.below(3) == 0 {
-                inputs.push((names[from].as_str(), dice.below(2) == 0));
+        for (at, from) in names[..i].iter().enumerate() {
+            // Each bolt reads the component before it at least, and some another stream of it, too.
+            if at + 1 == i || dice.below(3) == 0 {
+                let all = dice.below(2) == 0;
+                inputs.push((from.as_str(), all));
                 if dice.below(4) == 0 {
-                    let all = !inputs[inputs.len() - 1].1;
-                    inputs.push((names[from].as_str(), all));
+                    inputs.push((from.as_str(), !all));
                 }
             }
         }
