@@ -206,12 +206,6 @@ impl Routes {
         all.filter_map(|(task, way)| way.map(|way| (TaskId(task as u32), way)))
     }
 
-    /// How many tasks are upstream of `component`.
-    #[must_use]
-    pub fn upstream_count(&self, component: ComponentIndex) -> usize {
-        self.all_tasks().filter(|(_, way)| self.reads(way.component, component)).count()
-    }
-
     /// The queue to a peer for a destination.
     #[must_use]
     pub fn queue(&self, peer: Peer, destination: Destination) -> Option<QueueIndex> {
@@ -335,5 +329,56 @@ fn ways(
     match ways.iter().skip(1).position(Option::is_none) {
         Some(missing) => Err(RouteError::Unpacked(TaskId(missing as u32 + 1))),
         None => Ok(ways),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stmgr::core::tests::{component, packing, topology};
+
+    #[test]
+    fn the_queues_of_one_end_are_the_windows_of_the_other() {
+        let components = vec![
+            component("a", 3, &[]),
+            component("b", 3, &[("a", false), ("a", true)]),
+            component("c", 2, &[("b", true)]),
+        ];
+        let topology = topology(components);
+        let packing = packing(&topology, &[1, 2, 5, 1, 2, 1, 5, 1]);
+        let all: Vec<_> = [1, 2, 5].map(|c| Routes::new(&topology, &packing, ContainerId(c)).unwrap()).into();
+        for from in &all {
+            for to in all.iter().filter(|to| to.container != from.container) {
+                let (there, back) = (from.peer(to.container).unwrap(), to.peer(from.container).unwrap());
+                let goes = |pairs: &[Pair], peer| {
+                    let mut found: Vec<_> =
+                        pairs.iter().filter(|p| p.peer == peer).map(|p| p.destination).collect();
+                    found.sort_unstable();
+                    found
+                };
+                assert_eq!(goes(&from.queues, there), goes(&to.windows, back));
+                for pair in from.queues.iter().filter(|pair| pair.peer == there) {
+                    assert!(from.queue(there, pair.destination).is_some());
+                    assert!(to.window(back, pair.destination).is_some());
+                }
+            }
+        }
+        // Container 5 has tasks 3 (`a`) and 7 (`c`): it sends to every `b`, receives from those for `c` only.
+        assert_eq!((all[2].queues.len(), all[2].windows.len()), (5, 4));
+    }
+
+    #[test]
+    fn a_plan_that_does_not_fit_is_refused() {
+        let topology = topology(vec![component("a", 2, &[]), component("b", 1, &[("a", false)])]);
+        let mut packing = packing(&topology, &[1, 1, 2]);
+        let make = |packing: &PackingPlan, c| Routes::new(&topology, packing, ContainerId(c)).map(drop);
+        assert_eq!(make(&packing, 1), Ok(()));
+        assert_eq!(make(&packing, 3), Err(RouteError::NoSuchContainer(ContainerId(3))));
+        packing.containers[1].tasks[0].task = TaskId(4);
+        assert_eq!(make(&packing, 1), Err(RouteError::BadTask(TaskId(4))));
+        packing.containers[1].tasks[0].task = TaskId(1);
+        assert_eq!(make(&packing, 1), Err(RouteError::BadTask(TaskId(1))));
+        packing.containers[1].tasks.clear();
+        assert_eq!(make(&packing, 1), Err(RouteError::Unpacked(TaskId(3))));
     }
 }

@@ -58,12 +58,6 @@ impl Core {
         }
     }
 
-    /// Whether the link to `peer` stands.
-    #[must_use]
-    pub fn is_linked(&self, peer: Peer) -> bool {
-        self.peers[peer.at()].linked
-    }
-
     /// `peer` is about to send a batch of `bytes` bytes: returns the block to receive it into.
     ///
     /// # Errors

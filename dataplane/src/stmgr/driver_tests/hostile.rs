@@ -158,8 +158,7 @@ impl FakePeer {
     }
 
     fn say_hello(&mut self, container: u32, incarnation: u32) {
-        let hello =
-            HelloPeer { container: ContainerId(container), incarnation: Incarnation(incarnation) };
+        let hello = HelloPeer { container: ContainerId(container), incarnation: Incarnation(incarnation) };
         self.send(&Outgoing::control(&Message::HelloPeer(hello)));
     }
 
@@ -244,8 +243,7 @@ fn expect_refused_handshake(mut stream: TcpStream, mut session: Session) {
             break;
         }
         let mut replies = Vec::new();
-        let outcome =
-            session.on_bytes(&buffer[..count], |f| replies.push(f), &mut ControlSink::default());
+        let outcome = session.on_bytes(&buffer[..count], |f| replies.push(f), &mut ControlSink::default());
         assert!(!matches!(outcome, Ok(Progress::JustEstablished | Progress::Established)));
         for frame in replies {
             let Body::Bytes(body) = frame.body else { continue };

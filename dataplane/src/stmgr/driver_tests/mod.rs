@@ -137,10 +137,13 @@ fn a_successor_gets_what_waits_and_what_was_held_is_counted() {
         }
         let first = b.next();
         b.consume(first);
-        wait_for("the rest to be delivered", || (b.poll().is_some_and(|d| {
-            b.consume(d);
-            b.counters.executed == 3
-        })).then_some(()));
+        wait_for("the rest to be delivered", || {
+            (b.poll().is_some_and(|d| {
+                b.consume(d);
+                b.counters.executed == 3
+            }))
+            .then_some(())
+        });
         drop(b);
         let heartbeat = talks[0].heartbeat(|h| !h.dropped.is_empty());
         assert_eq!(heartbeat.dropped, [("instance_died".to_owned(), 2)]);
