@@ -153,3 +153,88 @@ fn key_value(kind: FieldKind, key: &[u8]) -> Value<'_> {
         FieldKind::Bytes => Value::Bytes(key),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, Running};
+    use crate::Value;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+
+    fn finished(bolt: &mut Running) -> Vec<Vec<String>> {
+        assert!(bolt.emitted().is_empty(), "it emitted before the end");
+        bolt.finish().unwrap();
+        let mut tuples = bolt.emitted();
+        tuples.sort();
+        tuples
+    }
+
+    #[test]
+    fn each_key_once_with_its_count() {
+        let mut bolt = Bench::bolt("count", json!({"by": "w"}), &[("w", FieldKind::Str)]).start().unwrap();
+        let long = "a word that is longer than fifteen bytes";
+        bolt.execute_texts(&["b", "a", "", "b", long, "b", long]).unwrap();
+        assert_eq!(finished(&mut bolt), [["", "1"], ["a", "1"], [long, "2"], ["b", "3"]]);
+    }
+
+    #[test]
+    fn with_each_it_emits_the_count_so_far() {
+        let args = json!({"by": "w", "emit": "each"});
+        let mut bolt = Bench::bolt("count", args, &[("w", FieldKind::Str)]).start().unwrap();
+        bolt.execute_texts(&["a", "b", "a"]).unwrap();
+        assert_eq!(bolt.emitted(), [["a", "1"], ["b", "1"], ["a", "2"]]);
+        bolt.finish().unwrap();
+        assert!(bolt.emitted().is_empty());
+    }
+
+    #[test]
+    fn keys_of_every_kind_come_back() {
+        let cases: &[(FieldKind, Value<'_>, Value<'_>)] = &[
+            (FieldKind::Bool, Value::Bool(true), Value::Bool(false)),
+            (FieldKind::U8, Value::U8(255), Value::U8(0)),
+            (FieldKind::U16, Value::U16(u16::MAX), Value::U16(0)),
+            (FieldKind::U32, Value::U32(u32::MAX), Value::U32(0)),
+            (FieldKind::U64, Value::U64(u64::MAX), Value::U64(0)),
+            (FieldKind::I8, Value::I8(i8::MIN), Value::I8(0)),
+            (FieldKind::I16, Value::I16(i16::MIN), Value::I16(0)),
+            (FieldKind::I32, Value::I32(i32::MIN), Value::I32(0)),
+            (FieldKind::I64, Value::I64(i64::MIN), Value::I64(0)),
+            (FieldKind::F32, Value::F32(f32::NAN), Value::F32(0.0)),
+            (FieldKind::F64, Value::F64(-1.5e300), Value::F64(0.0)),
+            (FieldKind::Bytes, Value::Bytes(&[0, 255]), Value::Bytes(&[0])),
+        ];
+        for &(kind, a, b) in cases {
+            let fields = [("x", FieldKind::Str), ("key", kind)];
+            let mut bolt = Bench::bolt("count", json!({"by": "key"}), &fields).start().unwrap();
+            let (a_row, b_row) = ([Value::Str("x"), a], [Value::Str("y"), b]);
+            bolt.execute(&[&a_row, &b_row, &a_row]).unwrap();
+            let mut expected = vec![vec![a.to_string(), "2".to_owned()], vec![b.to_string(), "1".to_owned()]];
+            expected.sort();
+            assert_eq!(finished(&mut bolt), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_one_key() {
+        let mut bolt = Bench::bolt("count", json!({"by": "f"}), &[("f", FieldKind::F64)]).start().unwrap();
+        bolt.execute(&[
+            &[Value::F64(0.0)],
+            &[Value::F64(-0.0)],
+            &[Value::F64(-f64::NAN)],
+            &[Value::F64(f64::NAN)],
+        ])
+        .unwrap();
+        assert_eq!(finished(&mut bolt), [["0", "2"], ["NaN", "2"]]);
+    }
+
+    #[test]
+    fn many_keys_leave_in_several_blocks() {
+        let mut bolt = Bench::bolt("count", json!({"by": "n"}), &[("n", FieldKind::U64)]).start().unwrap();
+        for n in 0..5000 {
+            bolt.execute(&[&[Value::U64(n % 2500)]]).unwrap();
+        }
+        let tuples = finished(&mut bolt);
+        assert_eq!(tuples.len(), 2500);
+        assert!(tuples.iter().all(|tuple| tuple[1] == "2"));
+    }
+}

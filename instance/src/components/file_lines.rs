@@ -1,7 +1,8 @@
 //! The `file-lines` spout: each line of its files once.
 
 use super::args::{ArgKind, ArgProblem, ArgSpec, Args};
-use super::lines::{self, LineReader, LinesError, NextLine, Stretch};
+use super::files::{self, LinesError, Stretch};
+use super::lines::{LineReader, NextLine};
 use super::schema::default_stream;
 use super::types::ComponentType;
 use crate::collector::EmitError;
@@ -110,8 +111,8 @@ impl Spout for FileLines {
 
     fn open(&mut self, context: &Context) -> Result<()> {
         self.limit = context.config().number(config::TUPLE_MAX_BYTES) as usize;
-        let files = lines::expand(&self.paths)?;
-        self.stretches = lines::share(&files, context.index(), context.parallelism())?;
+        let files = files::expand(&self.paths)?;
+        self.stretches = files::share(&files, context.index(), context.parallelism())?;
         Ok(())
     }
 
@@ -156,5 +157,72 @@ fn place(error: crate::Error, reader: &LineReader) -> crate::Error {
             LinesError::TooLong { path: at.path().to_owned(), line: at.line(), limit: *limit }.into()
         }
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use serde_json::json;
+
+    fn lines(tuples: Vec<Vec<String>>) -> Vec<String> {
+        tuples.into_iter().map(|mut tuple| tuple.remove(0)).collect()
+    }
+
+    #[test]
+    fn each_line_once_in_order_and_again_when_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "one\r\n\n two \t\n").unwrap();
+        std::fs::write(folder.path().join("b.txt"), "three").unwrap();
+        let path = folder.path().join("*.txt");
+        let mut spout = Bench::spout("file-lines", json!({"path": [path], "repeat": 2})).start().unwrap();
+        let (tuples, errors) = spout.drain();
+        assert_eq!(lines(tuples), ["one", "", " two \t", "three", "one", "", " two \t", "three"]);
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+
+    #[test]
+    fn tasks_share_the_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let text: String = (0..1000).map(|i| format!("{i}\n")).collect();
+        std::fs::write(&path, text).unwrap();
+        let share = |task| {
+            let bench = Bench::spout("file-lines", json!({"path": path})).task(task, 3);
+            lines(bench.start().unwrap().drain().0)
+        };
+        let shares: Vec<_> = (0..3).map(share).collect();
+        assert!(shares.iter().all(|share| share.len() > 250), "{shares:?}");
+        let expected: Vec<_> = (0..1000).map(|i| i.to_string()).collect();
+        assert_eq!(shares.concat(), expected);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latin1.txt");
+        std::fs::write(&path, b"caf\xe9\nok\n").unwrap();
+        let (tuples, _) = Bench::spout("file-lines", json!({"path": path})).start().unwrap().drain();
+        assert_eq!(lines(tuples), ["caf\u{fffd}", "ok"]);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_an_error_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.txt");
+        // The bench's limit is 64 KiB for the tuple, of which 8 bytes are not the line's.
+        let text = ["x".repeat((64 << 10) - 8), "y".repeat((64 << 10) - 7), "z".to_owned()].join("\n");
+        std::fs::write(&path, text).unwrap();
+        let (tuples, errors) = Bench::spout("file-lines", json!({"path": path})).start().unwrap().drain();
+        assert_eq!(tuples.len(), 2);
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].contains("long.txt`, line 2: the line is longer than 65536 bytes"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let bench = Bench::spout("file-lines", json!({"path": "/nowhere/book.txt"}));
+        let error = bench.start().err().unwrap().to_string();
+        assert!(error.starts_with("cannot read `/nowhere/book.txt`: No such file"), "{error}");
     }
 }

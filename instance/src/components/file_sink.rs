@@ -1,7 +1,7 @@
 //! The `file-sink` bolt: tuples into a file.
 
 use super::args::{ArgKind, ArgProblem, ArgSpec, Args, At};
-use super::lines::STDIN as STANDARD;
+use super::files::STANDARD;
 use super::schema::no_stream;
 use super::types::ComponentType;
 use crate::topology::Factory;
@@ -216,4 +216,98 @@ fn write_json(row: &Row<'_>, line: &mut Vec<u8>) -> Result<()> {
     }
     line.extend_from_slice(b"}\n");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use crate::Value;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+    use std::fs;
+    use std::path::Path;
+
+    const WORD: &[(&str, FieldKind)] = &[("w", FieldKind::Str)];
+
+    fn sink(path: &Path) -> Bench {
+        Bench::bolt("file-sink", json!({"path": path}), WORD)
+    }
+
+    #[test]
+    fn tsv_joins_the_fields_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.tsv");
+        fs::write(&path, "old").unwrap();
+        let fields = [("s", FieldKind::Str), ("n", FieldKind::I32), ("b", FieldKind::Bytes)];
+        let mut bolt = Bench::bolt("file-sink", json!({"path": path}), &fields).start().unwrap();
+        bolt.execute(&[&[Value::Str("a\\b\tc"), Value::I32(-1), Value::Bytes(&[10])]]).unwrap();
+        bolt.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\\b\tc\t-1\t0a\n");
+    }
+
+    #[test]
+    fn json_lines_can_be_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        let fields =
+            [("s\"", FieldKind::Str), ("n", FieldKind::U64), ("f", FieldKind::F64), ("t", FieldKind::Bool)];
+        let mut bolt =
+            Bench::bolt("file-sink", json!({"path": path, "format": "json"}), &fields).start().unwrap();
+        let row = |s, f| [Value::Str(s), Value::U64(u64::MAX), Value::F64(f), Value::Bool(true)];
+        bolt.execute(&[&row("a\"\n\tb", 0.5), &row("", f64::NAN)]).unwrap();
+        bolt.finish().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let read: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read[0], json!({"s\"": "a\"\n\tb", "n": u64::MAX, "f": 0.5, "t": true}));
+        assert_eq!(read[1]["f"], json!(null));
+    }
+
+    #[test]
+    fn several_tasks_write_a_file_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        // The bench's source is task 1, so the sink's second task is task 3.
+        let mut bolt = sink(&path).task(1, 2).start().unwrap();
+        bolt.execute_texts(&["x"]).unwrap();
+        bolt.finish().unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("out.3")).unwrap(), "x\n");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn it_writes_when_idle_and_when_much_is_gathered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut bolt = sink(&path).start().unwrap();
+        bolt.execute_texts(&["x"]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        bolt.idle().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "x\n");
+        bolt.execute_texts(&[&"y".repeat(super::BUFFER_BYTES - 100), &"z".repeat(200)]).unwrap();
+        assert!(fs::metadata(&path).unwrap().len() > super::BUFFER_BYTES as u64);
+    }
+
+    #[test]
+    fn a_successor_appends_after_the_last_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for (left, expected) in [("a\nb\nhal", "a\nb\nx\n"), ("a\n", "a\nx\n"), ("hal", "x\n"), ("", "x\n")] {
+            fs::write(&path, left).unwrap();
+            let mut bolt = sink(&path).process(folder.path(), 2).start().unwrap();
+            bolt.execute_texts(&["x"]).unwrap();
+            bolt.finish().unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_path() {
+        let error = sink(Path::new("/nowhere/out.tsv")).start().err().unwrap().to_string();
+        assert!(error.starts_with("cannot write `/nowhere/out.tsv`: No such file"), "{error}");
+        let mut full = sink(Path::new("/dev/full")).start().unwrap();
+        full.execute_texts(&["x"]).unwrap();
+        let error = full.finish().unwrap_err().to_string();
+        assert!(error.starts_with("cannot write `/dev/full`: No space left"), "{error}");
+    }
 }

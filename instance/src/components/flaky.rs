@@ -106,9 +106,56 @@ impl Bolt for Flaky {
         out.ack(input)?;
         self.executed += 1;
         if self.crash_after.is_some() && self.must_crash()? {
-            eprintln!("flaky: aborting after {} tuples, as told", self.executed);
+            tracing::warn!("aborting after {} tuples, as told", self.executed);
             std::process::abort();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+    use std::os::unix::process::ExitStatusExt;
+
+    const FIELDS: &[(&str, FieldKind)] = &[("w", FieldKind::Str)];
+
+    #[test]
+    fn it_fails_each_nth_distinct_tuple_the_first_time() {
+        let mut bolt = Bench::bolt("flaky", json!({"fail_every": 2}), FIELDS).start().unwrap();
+        bolt.execute_texts(&["a", "a", "b", "c", "d", "d", "b"]).unwrap();
+        assert_eq!(bolt.emitted().concat(), ["a", "a", "c", "d", "b"]);
+        assert_eq!(bolt.counts(), (5, 5, 2));
+    }
+
+    #[test]
+    fn without_arguments_it_passes_on() {
+        let mut bolt = Bench::bolt("flaky", json!({}), FIELDS).start().unwrap();
+        bolt.execute_texts(&["a", "b"]).unwrap();
+        assert_eq!(bolt.emitted().len(), 2);
+    }
+
+    /// The crash itself, in a child: this test runs itself again there.
+    #[test]
+    fn it_crashes_once() {
+        const FOLDER: &str = "EGRET_TEST_FLAKY_FOLDER";
+        let run = |folder: &std::path::Path| {
+            let bench = Bench::bolt("flaky", json!({"crash_after": 2}), FIELDS).process(folder, 1);
+            let mut bolt = bench.start().unwrap();
+            bolt.execute_texts(&["a", "b", "c"]).unwrap();
+            bolt.emitted().len()
+        };
+        if let Some(folder) = std::env::var_os(FOLDER) {
+            assert_eq!(run(folder.as_ref()), 3);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "components::flaky::tests::it_crashes_once"]).env(FOLDER, folder.path());
+        let first = child.output().unwrap();
+        assert_eq!(first.status.signal(), Some(6), "it did not abort: {first:?}");
+        assert!(child.output().unwrap().status.success(), "it crashed again");
     }
 }

@@ -27,3 +27,22 @@ impl Bolt for Identity {
         out.ack(input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use crate::Value;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+
+    #[test]
+    fn every_kind_of_field_comes_through() {
+        let fields =
+            [("n", FieldKind::I16), ("f", FieldKind::F32), ("s", FieldKind::Str), ("b", FieldKind::Bytes)];
+        let mut bolt = Bench::bolt("identity", json!({}), &fields).start().unwrap();
+        let row = |s| [Value::I16(-7), Value::F32(0.5), Value::Str(s), Value::Bytes(&[1, 255])];
+        bolt.execute(&[&row("short"), &row("a longer text than fits inline")]).unwrap();
+        let expected = |s: &str| ["-7".to_owned(), "0.5".to_owned(), s.to_owned(), "01ff".to_owned()];
+        assert_eq!(bolt.emitted(), [expected("short"), expected("a longer text than fits inline")]);
+    }
+}

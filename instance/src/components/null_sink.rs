@@ -26,3 +26,17 @@ impl Bolt for NullSink {
         out.ack(input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+
+    #[test]
+    fn it_takes_everything() {
+        let mut bolt = Bench::bolt("null-sink", json!({}), &[("w", FieldKind::Str)]).start().unwrap();
+        bolt.execute_texts(&["a", "b"]).unwrap();
+        assert_eq!(bolt.counts(), (0, 2, 0));
+    }
+}

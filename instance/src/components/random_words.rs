@@ -122,3 +122,28 @@ impl Spout for RandomWords {
         Ok(Next::Emitted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use serde_json::json;
+    use std::collections::HashSet;
+
+    fn words(args: serde_json::Value, tasks: u32) -> Vec<String> {
+        let share =
+            |task| Bench::spout("random-words", args.clone()).task(task, tasks).start().unwrap().drain().0;
+        (0..tasks).flat_map(share).map(|mut tuple| tuple.remove(0)).collect()
+    }
+
+    #[test]
+    fn the_same_words_whatever_the_parallelism() {
+        let args = json!({"count": 1000, "dictionary": 50, "seed": 3});
+        let (mut one, mut three) = (words(args.clone(), 1), words(args, 3));
+        let distinct: HashSet<_> = one.iter().cloned().collect();
+        assert_eq!((one.len(), distinct.len()), (1000, 50));
+        one.sort();
+        three.sort();
+        assert_eq!(one, three);
+        assert_ne!(words(json!({"count": 9}), 1), words(json!({"count": 9, "seed": 1}), 1));
+    }
+}

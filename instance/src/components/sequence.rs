@@ -117,3 +117,42 @@ impl Spout for Sequence {
         Ok(Next::Emitted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use crate::Next;
+    use serde_json::json;
+
+    #[test]
+    fn tasks_share_the_numbers() {
+        let share =
+            |task| Bench::spout("sequence", json!({"count": 10})).task(task, 3).start().unwrap().drain().0;
+        let numbers: Vec<_> = (0..3).flat_map(share).map(|mut tuple| tuple.remove(0)).collect();
+        assert_eq!(numbers, ["0", "3", "6", "9", "1", "4", "7", "2", "5", "8"]);
+    }
+
+    #[test]
+    fn the_payload_has_the_bytes_that_were_asked_for() {
+        let (tuples, _) = Bench::spout("sequence", json!({"count": 2, "bytes": 3})).start().unwrap().drain();
+        assert_eq!(tuples, [["0", "000102"], ["1", "000102"]]);
+        let (tuples, _) = Bench::spout("sequence", json!({"count": 1, "bytes": 0})).start().unwrap().drain();
+        assert_eq!(tuples, [["0", ""]]);
+    }
+
+    #[test]
+    fn a_payload_over_the_limit_is_an_error() {
+        let mut spout = Bench::spout("sequence", json!({"count": 1, "bytes": 65536})).start().unwrap();
+        let (tuples, errors) = spout.drain();
+        assert!(tuples.is_empty());
+        assert!(errors[0].contains("egret.tuple.max.bytes"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_rate_makes_it_wait() {
+        let mut spout = Bench::spout("sequence", json!({"rate": 0.001})).start().unwrap();
+        assert_eq!(spout.next().unwrap(), Next::Emitted);
+        let Next::Wait(time) = spout.next().unwrap() else { panic!("it does not wait") };
+        assert!(time.as_secs() > 900, "{time:?}");
+    }
+}

@@ -44,3 +44,21 @@ impl Bolt for Sleep {
         out.ack(input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn it_waits_for_each_tuple_and_passes_it_on() {
+        let mut bolt =
+            Bench::bolt("sleep", json!({"micros": 2000}), &[("w", FieldKind::Str)]).start().unwrap();
+        let start = Instant::now();
+        bolt.execute_texts(&["a", "b", "c"]).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(6));
+        assert_eq!(bolt.emitted().concat(), ["a", "b", "c"]);
+    }
+}

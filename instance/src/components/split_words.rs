@@ -40,3 +40,19 @@ impl Bolt for SplitWords {
         out.ack(input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+
+    #[test]
+    fn words_stand_between_unicode_white_space() {
+        let mut bolt = Bench::bolt("split-words", json!({}), &[("line", FieldKind::Str)]).start().unwrap();
+        bolt.execute_texts(&["", "  The quick,\tbrown\u{a0}fox\u{3000}\u{85}jumps ", "\u{200b}x"]).unwrap();
+        let words: Vec<_> = bolt.emitted().concat();
+        assert_eq!(words, ["The", "quick,", "brown", "fox", "jumps", "\u{200b}x"]);
+        assert_eq!(bolt.counts(), (6, 3, 0));
+    }
+}

@@ -164,3 +164,49 @@ impl Ord for Archive {
         std::cmp::Ordering::Equal
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use crate::Value;
+    use egret_dataplane::plan::FieldKind;
+    use serde_json::json;
+
+    fn top(k: u64, pairs: &[(&str, u64)]) -> Vec<Vec<String>> {
+        let fields = [("word", FieldKind::Str), ("count", FieldKind::U64)];
+        let mut bolt = Bench::bolt("top", json!({"by": "count", "k": k}), &fields).start().unwrap();
+        for &(word, count) in pairs {
+            bolt.execute(&[&[Value::Str(word), Value::U64(count)]]).unwrap();
+        }
+        assert!(bolt.emitted().is_empty());
+        bolt.finish().unwrap();
+        bolt.emitted()
+    }
+
+    #[test]
+    fn the_highest_come_first() {
+        let pairs = [("a", 1), ("a much longer word", 9), ("c", 5), ("d", 7), ("e", 2)];
+        assert_eq!(top(3, &pairs), [["a much longer word", "9"], ["d", "7"], ["c", "5"]]);
+        assert_eq!(top(10, &pairs).len(), 5);
+        assert!(top(3, &[]).is_empty());
+    }
+
+    #[test]
+    fn ties_do_not_depend_on_the_order() {
+        let expected = [["a", "1"], ["b", "1"]];
+        assert_eq!(top(2, &[("c", 1), ("b", 1), ("a", 1)]), expected);
+        assert_eq!(top(2, &[("a", 1), ("b", 1), ("c", 1)]), expected);
+    }
+
+    #[test]
+    fn negative_and_broken_numbers_are_ordered() {
+        let mut bolt = Bench::bolt("top", json!({"by": "f"}), &[("f", FieldKind::F64)]).start().unwrap();
+        for f in [0.5, f64::NAN, -2.0, f64::INFINITY, -0.5, 1e300] {
+            bolt.execute(&[&[Value::F64(f)]]).unwrap();
+        }
+        bolt.finish().unwrap();
+        let order: Vec<f64> = bolt.emitted().concat().iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(order[..5], [f64::INFINITY, 1e300, 0.5, -0.5, -2.0]);
+        assert!(order[5].is_nan());
+    }
+}
