@@ -147,7 +147,7 @@ impl Running {
         let table = InputTable::new(&self.plan.topology, self.task);
         let Runner::Bolt(bolt) = &mut self.runner else { panic!("it is a spout") };
         for block in sent.take() {
-            bolt.execute(&mut table.open(&block).unwrap())?;
+            bolt.execute(&mut table.open(&block).unwrap(), u32::MAX)?;
         }
         Ok(())
     }
