@@ -11,7 +11,7 @@
 //! | kind | body | target | aux |
 //! |---|---|---|---|
 //! | `Handshake` | a step of the [handshake](super::handshake) | 0 | 0 |
-//! | `Control` | a [`Message`](crate::message::Message) | 0 | 0 |
+//! | `Control` | a [`Message`] | 0 | 0 |
 //! | `Batch` | a block's used bytes: batch header and tuples | the destination | the sender's |
 //! | `End` | none | the task it is for | the task that has ended |
 //! | `Credit` | none | the destination | size class << 24 \| number of blocks |
