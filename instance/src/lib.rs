@@ -40,3 +40,8 @@ pub mod __private {
     pub use egret_dataplane::plan::FieldKind;
     pub use rkyv;
 }
+
+// The manual's examples are compiled and run with the other documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/topologies.md")]
+struct Manual;
