@@ -199,6 +199,7 @@ impl Gateway {
 
     fn start_task(&mut self, attachment: Attachment, ended: bool, plan: PhysicalPlan) -> io::Result<()> {
         let Some(load) = self.load.take() else { return Ok(()) };
+        self.mailbox.wake_by(attachment.channel.instance_waker());
         let start = Start {
             task: self.env.task,
             incarnation: self.env.incarnation,

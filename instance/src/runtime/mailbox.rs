@@ -59,6 +59,11 @@ impl Mailbox {
         }
     }
 
+    /// Says how the task thread is woken from now on: it is about to start with this channel.
+    pub(crate) fn wake_by(&self, waker: Waker) {
+        self.lock().waker = Some(waker);
+    }
+
     /// Whether a command waits. The task thread asks this between tuples.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
