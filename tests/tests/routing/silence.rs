@@ -1,0 +1,45 @@
+//! BR-040: a tuple that is followed by none is delivered all the same.
+
+use crate::run::{BEHAVIOURS, EPOLL, records_folder};
+use egret_tests::records::{self, Record};
+use egret_tests::{DEADLINE, cluster, wait_for};
+use rustix::process::Signal;
+
+/// Runs a case whose spout emits one number and then is idle for ever, until `record` has written `value` down.
+fn arrives_while_all_is_idle(case: &str, value: &str, containers: u32, options: &[&str]) {
+    let cluster = cluster!();
+    let folder = records_folder(&cluster, "records");
+    let layout = format!("topology.containers={containers}");
+    let program = [BEHAVIOURS, "--", case, folder.to_str().unwrap()];
+    let run = cluster.egret(["run", "--json", "-c", &layout]).args(options).args(program).spawn();
+    let arrived = |found: &Vec<Record>| found.iter().any(|record| record.component == "record");
+    let found = wait_for("the tuple to arrive", DEADLINE, || {
+        assert!(!run.has_ended(), "the run ended: {}", run.stderr());
+        Some(records::read(&folder)).filter(arrived)
+    });
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].value, value);
+
+    run.signal(Signal::INT);
+    let summary = run.finish().expect(130).json();
+    assert_eq!((&summary["state"], &summary["lost"]), (&"interrupted".into(), &0.into()), "{summary}");
+    cluster.wait_until_clean(false);
+}
+
+#[test]
+fn one_tuple_then_silence() {
+    arrives_while_all_is_idle("one_then_silence", "7", 1, &[]);
+    arrives_while_all_is_idle("one_then_silence", "7", 2, &[]);
+}
+
+#[test]
+fn one_tuple_then_silence_over_epoll() {
+    arrives_while_all_is_idle("one_then_silence", "7", 2, EPOLL);
+}
+
+#[test]
+fn one_tuple_of_a_tick_then_silence() {
+    let ticking = ["-c", "topology.tick.tuple.freq.ms=50"];
+    arrives_while_all_is_idle("emit_at_tick", "8", 1, &ticking);
+    arrives_while_all_is_idle("emit_at_tick", "8", 3, &ticking);
+}
