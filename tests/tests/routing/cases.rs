@@ -131,9 +131,9 @@ fn local_or_shuffle() {
             let emitter: u32 = record.value.strip_prefix("from ").unwrap().parse().unwrap();
             assert_eq!(outcome.container_of(emitter), outcome.container_of(record.task), "{record:?}");
         }
-        let mut spread: Vec<_> = by_index(&outcome.records, "record").values().map(Vec::len).collect();
-        spread.sort_unstable();
-        assert_eq!(spread, [100, 100, 100]);
+        // Each of three emitters goes round from a random task: 33 or 34 of its 100 on each.
+        let spread: Vec<_> = by_index(&outcome.records, "record").values().map(Vec::len).collect();
+        assert!(spread.iter().all(|count| (99..=102).contains(count)), "{spread:?}");
     });
 }
 
