@@ -52,7 +52,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error, &args),
     };
-    start_log(&global, command.is_role());
+    // An instance starts its own log, the same in a program that links the library.
+    if !matches!(command, Command::Instance) {
+        start_log(&global, command.is_role());
+    }
     let json = global.json;
     let context = Context { output: Output::new(&global), global };
     let result = if command.is_role() { roles::run(&context, &command) } else { obey(&context, &command) };
