@@ -67,6 +67,7 @@ struct Summary {
     backpressure: Backpressure,
     cpu_s: BTreeMap<ProcessRole, f64>,
     lost: u64,
+    copied_bytes: u64,
     /// The components in the topology's order, for the table.
     #[serde(skip)]
     order: Vec<ComponentTotals>,
@@ -127,6 +128,7 @@ impl Summary {
             backpressure: Backpressure::default(),
             cpu_s: status.iter().flat_map(|s| &s.cpu_s).map(|cpu| (cpu.role, cpu.seconds)).collect(),
             lost: status.map_or(0, |status| status.lost),
+            copied_bytes: status.map_or(0, |status| status.copied_bytes),
             order,
         }
     }

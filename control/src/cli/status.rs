@@ -51,6 +51,7 @@ fn unknown(topology: &Topology) -> TopologyStatus {
         cpu_s: Vec::new(),
         lost: 0,
         dropped: Vec::new(),
+        copied_bytes: 0,
         reports: Vec::new(),
     }
 }

@@ -200,6 +200,7 @@ impl Tmaster {
             cpu_s: self.totals.cpu(),
             lost,
             dropped,
+            copied_bytes: self.totals.copied_bytes(),
             reports: self.reports.iter().cloned().collect(),
         }
     }

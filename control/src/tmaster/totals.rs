@@ -31,6 +31,8 @@ struct Container {
     processes: Vec<ProcessStatus>,
     dropped_before: BTreeMap<String, u64>,
     dropped_now: BTreeMap<String, u64>,
+    copied_before: u64,
+    copied_now: u64,
 }
 
 impl Totals {
@@ -42,14 +44,16 @@ impl Totals {
         let entry = self.containers.entry(container).or_default();
         entry.processes = heartbeat.processes;
         entry.dropped_now = heartbeat.dropped.into_iter().collect();
+        entry.copied_now = heartbeat.copied_bytes;
     }
 
-    /// A new process runs the container's stmgr: it counts its drops from zero.
+    /// A new process runs the container's stmgr: it counts from zero.
     pub(crate) fn stmgr_replaced(&mut self, container: ContainerId) {
         let entry = self.containers.entry(container).or_default();
         for (cause, count) in std::mem::take(&mut entry.dropped_now) {
             *entry.dropped_before.entry(cause).or_default() += count;
         }
+        entry.copied_before += std::mem::take(&mut entry.copied_now);
     }
 
     /// The container's stmgr has gone; its instances may live on.
@@ -79,6 +83,11 @@ impl Totals {
             }
         }
         sum.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.clone(), count)).collect()
+    }
+
+    /// Bytes copied over all containers.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.containers.values().map(|c| c.copied_before + c.copied_now).sum()
     }
 
     /// Tuple copies sent and not executed. While tuples flow this includes the ones on their way.
@@ -189,14 +198,19 @@ mod tests {
     }
 
     #[test]
-    fn drops_go_on_when_a_stmgr_is_replaced() {
+    fn drops_and_copies_go_on_when_a_stmgr_is_replaced() {
         let mut totals = Totals::default();
-        let beat = |n| Heartbeat { dropped: vec![("instance_died".to_owned(), n)], ..Heartbeat::default() };
+        let beat = |n| Heartbeat {
+            dropped: vec![("instance_died".to_owned(), n)],
+            copied_bytes: 10 * n,
+            ..Heartbeat::default()
+        };
         totals.heartbeat(ContainerId(1), beat(4));
         totals.heartbeat(ContainerId(1), beat(6));
         totals.stmgr_replaced(ContainerId(1));
         totals.heartbeat(ContainerId(1), beat(1));
         totals.heartbeat(ContainerId(2), beat(2));
         assert_eq!(totals.dropped(), [("instance_died".to_owned(), 9)]);
+        assert_eq!(totals.copied_bytes(), 90);
     }
 }

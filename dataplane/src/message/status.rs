@@ -49,6 +49,8 @@ pub struct TopologyStatus {
     pub lost: u64,
     /// Tuples dropped, by cause.
     pub dropped: Vec<(String, u64)>,
+    /// Bytes of tuples that stmgrs received from each other, and so copied into blocks. None within a container.
+    pub copied_bytes: u64,
     /// The newest reports, oldest first, a bounded number.
     pub reports: Vec<Report>,
 }

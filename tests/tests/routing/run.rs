@@ -56,6 +56,9 @@ pub(crate) fn run(case: &str, containers: u32, options: &[&str]) -> Outcome {
     let summary = cluster.run_to_the_end(configured.iter().copied().chain(program)).json();
     assert_eq!(summary["state"], "completed", "{summary}");
     assert_eq!(summary["lost"], 0, "{summary}");
+    let leaves_its_container = containers > 1 && case != "local_or_shuffle";
+    let copied = summary["copied_bytes"].as_u64().unwrap();
+    assert_eq!(copied > 0, leaves_its_container, "only what goes between containers is copied: {summary}");
     cluster.wait_until_clean(false);
     Outcome { records: records::read(&folder), summary, containers: containers_of(&planned.expect(0).json()) }
 }

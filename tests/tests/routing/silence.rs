@@ -2,8 +2,9 @@
 
 use crate::run::{BEHAVIOURS, EPOLL, records_folder};
 use egret_tests::records::{self, Record};
-use egret_tests::{DEADLINE, cluster, wait_for};
+use egret_tests::{Cluster, DEADLINE, cluster, wait_for};
 use rustix::process::Signal;
+use std::fs;
 
 /// Runs a case whose spout emits one number and then is idle for ever, until `record` has written `value` down.
 fn arrives_while_all_is_idle(case: &str, value: &str, containers: u32, options: &[&str]) {
@@ -18,12 +19,26 @@ fn arrives_while_all_is_idle(case: &str, value: &str, containers: u32, options: 
         Some(records::read(&folder)).filter(arrived)
     });
     assert_eq!(found.len(), 1);
+    if options == EPOLL {
+        expect_epoll(&cluster);
+    }
     assert_eq!(found[0].value, value);
 
     run.signal(Signal::INT);
     let summary = run.finish().expect(130).json();
     assert_eq!((&summary["state"], &summary["lost"]), (&"interrupted".into(), &0.into()), "{summary}");
     cluster.wait_until_clean(false);
+}
+
+/// Every stmgr says in its log how its network is driven.
+fn expect_epoll(cluster: &Cluster) {
+    let files = cluster.leftovers().files;
+    let logs: Vec<_> = files.iter().filter(|file| file.ends_with("stmgr.log")).collect();
+    assert!(!logs.is_empty(), "{files:?}");
+    for log in logs {
+        let said = fs::read_to_string(log).unwrap();
+        assert!(said.contains("reactor=\"epoll\""), "{said}");
+    }
 }
 
 #[test]
