@@ -2,13 +2,13 @@
 
 use super::interrupts::{Interrupts, Wish};
 use super::link::Link;
-use super::progress::Progress;
+use super::progress::{Progress, report_line};
 use super::start::Started;
 use crate::executor;
 use crate::layout::WorkDir;
 use crate::scheduler::LaunchedExecutor;
 use egret_dataplane::ids::ContainerId;
-use egret_dataplane::message::{Message, Request, TopologyState, TopologyStatus};
+use egret_dataplane::message::{Message, Request, Severity, TopologyState, TopologyStatus};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,15 @@ const QUIET_EVERY: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long executors may take to end by themselves after the last status.
 const EXECUTORS_END: Duration = Duration::from_secs(5);
+
+/// How long nothing may go wrong before every task counts as running: user code begins when tuples may flow. After a
+/// death it is longer than the first pauses before a restart.
+const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE_AFTER_DEATH: Duration = Duration::from_millis(1500);
+/// How often it is asked meanwhile.
+const SETTLE_EVERY: Duration = Duration::from_millis(100);
+/// How often a task may die before a start is given up.
+const DEATHS: usize = 3;
 
 /// How far to follow.
 pub(crate) enum Until {
@@ -70,20 +79,23 @@ pub(crate) fn follow(
         Ok(link) => link.watch(),
         Err(failure) => return Ending::Failed(failure.message),
     };
-    let mut watch = Watch { drained: false, flowed: false, ask_at: begun, all_ended_at: None };
+    let mut watch = Watch {
+        drained: false,
+        flowed: false,
+        ask_at: begun,
+        calm_since: begun,
+        deaths: 0,
+        all_ended_at: None,
+    };
     loop {
         if watch.interrupted(interrupts.wish(), &mut link, progress) {
             return Ending::Interrupted;
         }
-        watch.ask(&mut link, progress);
+        watch.ask(&mut link, progress, until);
         if let Some(Message::Status(status)) = link.hear(TURN) {
             progress.update(&status);
-            watch.flowed |= status.state != TopologyState::Starting;
-            if is_final(status.state) {
-                return Ending::Final(status);
-            }
-            if watch.flowed && matches!(until, Until::Running(_)) {
-                return Ending::Reached(status);
+            if let Some(ending) = watch.judge(status, until) {
+                return ending;
             }
         }
         if let Some(ending) = watch.executors(&mut started.executors, &work_dir) {
@@ -102,6 +114,10 @@ struct Watch {
     /// Tuples have flowed: an end would lose some.
     flowed: bool,
     ask_at: Instant,
+    /// Since when tuples flow and no task has died.
+    calm_since: Instant,
+    /// How many deaths of tasks are known.
+    deaths: usize,
     all_ended_at: Option<Instant>,
 }
 
@@ -124,9 +140,36 @@ impl Watch {
         }
     }
 
-    fn ask(&mut self, link: &mut Link<'_>, progress: &Progress) {
+    /// What a status means, if it ends the following.
+    fn judge(&mut self, status: Box<TopologyStatus>, until: &Until) -> Option<Ending> {
+        if is_final(status.state) {
+            return Some(Ending::Final(status));
+        }
+        let deaths: Vec<_> = status.reports.iter().filter(|r| r.severity == Severity::Fatal).collect();
+        let flows = status.state != TopologyState::Starting;
+        if deaths.len() != self.deaths || flows != self.flowed {
+            (self.deaths, self.flowed, self.calm_since) =
+                (deaths.len(), flows || self.flowed, Instant::now());
+        }
+        if matches!(until, Until::Ended) {
+            return None;
+        }
+        let died_often = |task| deaths.iter().filter(|r| r.task == task).count() >= DEATHS;
+        if let Some(report) = deaths.iter().rev().find(|r| died_often(r.task)) {
+            return Some(Ending::Failed(format!("a task dies again and again: {}", report_line(report))));
+        }
+        let settle = if self.deaths == 0 { SETTLE } else { SETTLE_AFTER_DEATH };
+        (flows && self.calm_since.elapsed() >= settle).then_some(Ending::Reached(status))
+    }
+
+    fn ask(&mut self, link: &mut Link<'_>, progress: &Progress, until: &Until) {
         if Instant::now() >= self.ask_at {
-            self.ask_at = Instant::now() + if progress.is_live() { LIVE_EVERY } else { QUIET_EVERY };
+            let every = match until {
+                Until::Running(_) => SETTLE_EVERY,
+                Until::Ended if progress.is_live() => LIVE_EVERY,
+                Until::Ended => QUIET_EVERY,
+            };
+            self.ask_at = Instant::now() + every;
             link.say(&Message::StatusRequest);
         }
     }

@@ -56,12 +56,12 @@ fn unknown(topology: &Topology) -> TopologyStatus {
     }
 }
 
-/// Executors are known to their scheduler, not to the tmaster.
+/// Executors are known to their scheduler, not to the tmaster; and a process that a stmgr reported before both died is
+/// reported no more. All of them are on this host.
 fn add_executors(state: &State, name: &str, status: &mut TopologyStatus) {
     let record = state.scheduler_record(name).ok().flatten();
     for executor in record.iter().flat_map(|record| &record.executors) {
-        let alive = std::path::Path::new(&format!("/proc/{}", executor.pid)).exists();
-        if alive && !status.processes.iter().any(|p| p.pid == executor.pid) {
+        if !status.processes.iter().any(|p| p.pid == executor.pid) {
             status.processes.push(ProcessStatus {
                 role: ProcessRole::Executor,
                 container: executor.container,
@@ -72,7 +72,14 @@ fn add_executors(state: &State, name: &str, status: &mut TopologyStatus) {
             });
         }
     }
+    status.processes.retain(|p| is_alive(p.pid));
     status.processes.sort_by_key(|p| (p.container, p.role, p.task));
+}
+
+/// Whether there is a process of this number that has not ended: one that waits for its parent has.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 struct View<'a> {

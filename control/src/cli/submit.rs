@@ -21,10 +21,14 @@ pub(crate) fn run(context: &Context, source: &Source, timeout_s: u64) -> Outcome
     let until = Until::Running(Duration::from_secs(timeout_s));
     let ending = follow::follow(&mut started, &mut interrupts, &mut progress, &until);
     progress.finish();
-    let name = &started.topology.name;
+    let name = started.topology.name.clone();
     match ending {
         Ending::Reached(status) => show(context, &started, &status),
-        Ending::Final(status) if status.state == TopologyState::Completed => show(context, &started, &status),
+        Ending::Final(status) if status.state == TopologyState::Completed => {
+            // Its processes remove its state on their way out; they should not be seen after this command.
+            follow::await_executors(&mut started);
+            show(context, &started, &status)
+        }
         Ending::Final(status) => {
             let state = state_word(status.state);
             undo(&started, &Failure::failed(format!("{name} was {state} before every task ran")))

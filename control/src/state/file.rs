@@ -51,7 +51,7 @@ impl FileState {
     /// Opens the state below `root`, which need not be there yet.
     ///
     /// # Errors
-    /// [`StateError::Foreign`] when the folder belongs to another user.
+    /// [`StateError::Foreign`] when the folder belongs to another user, [`StateError::Io`] when it is none.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, StateError> {
         let root = std::path::absolute(root.as_ref()).map_err(|e| io_error(root.as_ref(), e))?;
         let url = format!("file:{}", root.display());
@@ -65,6 +65,9 @@ impl FileState {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(|e| io_error(&self.root, e))?,
         };
+        if !metadata.is_dir() {
+            return Err(io_error(&self.root, io::ErrorKind::NotADirectory.into()));
+        }
         let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
         if owner != user {
             return Err(StateError::Foreign { place: self.root.display().to_string(), owner, user });
