@@ -94,6 +94,8 @@ impl Cluster {
             command.env_remove(name);
         }
         command.env("EGRET_HOME", self.home()).env("NO_COLOR", "1").current_dir(self.path(""));
+        // A panic's message should be among the last lines that a dying process is quoted with.
+        command.env("RUST_BACKTRACE", "0");
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let printed = self.root.path().join("printed");
         Command::new(command, printed.join(format!("{number}.out")), printed.join(format!("{number}.err")))
