@@ -162,6 +162,7 @@ impl Cluster {
             topology: &topology(),
             packing: &packing(),
             execution: &self.execution(),
+            stdout: None,
         };
         Local::with_program(self.program()).launch(&request).unwrap()
     }
@@ -449,6 +450,7 @@ fn without_its_topology_an_executor_says_so() {
         topology: &topology(),
         packing: &packing(),
         execution: &request_execution,
+        stdout: None,
     };
     let mut launch = Local::with_program(cluster.program()).launch(&request).unwrap();
     for executor in &mut launch.executors {

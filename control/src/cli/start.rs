@@ -13,6 +13,7 @@ use crate::scheduler::{self, LaunchRequest, LaunchedExecutor, Scheduler, Schedul
 use crate::state::{Execution, ExecutionMode, State};
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::plan::{PackingPlan, Topology};
+use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long to wait for somebody else who is starting or ending a topology of the same name.
@@ -54,7 +55,7 @@ pub(crate) fn start(context: &Context, topology: Topology, mode: ExecutionMode) 
         return Err(Failure::new(Kind::Exists, text));
     }
     let execution = new_execution(context, &name, mode, stdin)?;
-    let result = launch(&state, scheduler.as_ref(), &topology, &packing, &execution);
+    let result = launch(context, &state, scheduler.as_ref(), &topology, &packing, &execution);
     drop(lock);
     match result {
         Ok((record, executors)) => Ok(Started { state, topology, execution, executors, record, scheduler }),
@@ -91,6 +92,7 @@ fn new_execution(
 }
 
 fn launch(
+    context: &Context,
     state: &State,
     scheduler: &dyn Scheduler,
     topology: &Topology,
@@ -101,7 +103,11 @@ fn launch(
     state.put_packing_plan(packing)?;
     WorkDir::at(&execution.work_dir).create().map_err(Failure::failed)?;
     state.put_execution(&topology.name, execution)?;
-    let request = LaunchRequest { state_url: state.url(), topology, packing, execution };
+    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+    // With `--json` stdout is one document, and what a topology prints is not it.
+    let printed = if context.output.json { stderr.as_fd() } else { stdout.as_fd() };
+    let stdout = (execution.mode == ExecutionMode::Run).then_some(printed);
+    let request = LaunchRequest { state_url: state.url(), topology, packing, execution, stdout };
     let launched = scheduler.launch(&request).map_err(Failure::failed)?;
     state.put_scheduler_record(&topology.name, &launched.record)?;
     Ok((launched.record, launched.executors))

@@ -39,12 +39,14 @@ pub(super) struct Death {
 }
 
 impl RunningChild {
-    /// Starts a command with its output going to `log`.
-    pub(super) fn start(mut command: Command, log: RotatedLog) -> io::Result<Self> {
+    /// Starts a command with its output going to `log`, but its standard output to `stdout` where there is one.
+    pub(super) fn start(mut command: Command, stdout: Option<OwnedFd>, log: RotatedLog) -> io::Result<Self> {
         let (output, writer) = io::pipe()?;
         // Only this end: the child's writes must block, or it would lose output.
         rustix::fs::fcntl_setfl(&output, OFlags::NONBLOCK)?;
-        command.stdout(writer.try_clone()?).stderr(writer);
+        let stdout =
+            stdout.map_or_else(|| writer.try_clone().map(std::process::Stdio::from), |fd| Ok(fd.into()))?;
+        command.stdout(stdout).stderr(writer);
         let mut child = spawn_bound(&mut command)?;
         // The child is not reaped by anyone else, so its number is still its own.
         let fd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
@@ -169,7 +171,7 @@ mod tests {
         let log = RotatedLog::open(folder.path().join("child.log"), retention).unwrap();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        (folder, RunningChild::start(command, log).unwrap())
+        (folder, RunningChild::start(command, None, log).unwrap())
     }
 
     /// Waits until the child has ended, without reaping it.

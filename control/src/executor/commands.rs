@@ -5,6 +5,7 @@ use crate::layout::{ContainerDir, ProcessName, RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
 use egret_dataplane::ids::{ContainerId, Incarnation};
 use egret_dataplane::plan::{PackingPlan, Program, Topology};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 /// The environment variable that tells a process its role.
@@ -14,6 +15,11 @@ const ROLE_ENV: &str = "EGRET_ROLE";
 pub(super) trait Commands {
     /// The command for the `incarnation`th process of this name.
     fn command(&self, name: &ProcessName, incarnation: Incarnation) -> io::Result<Command>;
+
+    /// Where its standard output goes, if not into its log.
+    fn stdout(&self, _: &ProcessName) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
 }
 
 /// The commands of a real container.
@@ -24,6 +30,8 @@ pub(super) struct ContainerCommands<'a> {
     pub(super) dir: &'a ContainerDir,
     /// Whether this executor was given the standard input of `egret run`.
     pub(super) stdin: bool,
+    /// The standard output of `egret run`, for the instances that write to it.
+    pub(super) stdout: Option<OwnedFd>,
 }
 
 impl Commands for ContainerCommands<'_> {
@@ -34,6 +42,20 @@ impl Commands for ContainerCommands<'_> {
         };
         command.env(TOPOLOGY_ID_ENV, self.execution_id).env_remove(RUNNER_PID_ENV);
         Ok(command)
+    }
+
+    /// What a user's program prints is shown like that of any program; of a built-in component, what it was told to
+    /// write there.
+    fn stdout(&self, name: &ProcessName) -> io::Result<Option<OwnedFd>> {
+        let (ProcessName::Instance(_, component), Some(stdout)) = (name, &self.stdout) else {
+            return Ok(None);
+        };
+        let mut components = self.topology.components.iter();
+        let told = components.any(|c| c.id == *component && egret::components::writes_stdout(c));
+        if self.topology.program == Program::Builtin && !told {
+            return Ok(None);
+        }
+        stdout.try_clone().map(Some)
     }
 }
 

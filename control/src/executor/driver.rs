@@ -129,7 +129,8 @@ impl<'a, C: Commands> Driver<'a, C> {
             let _ = std::fs::remove_file(self.dir.socket());
         }
         let log = RotatedLog::open(self.dir.log(name), self.retention)?;
-        let child = RunningChild::start(self.commands.command(name, incarnation)?, log)?;
+        let (command, stdout) = (self.commands.command(name, incarnation)?, self.commands.stdout(name)?);
+        let child = RunningChild::start(command, stdout, log)?;
         if let Err(error) = write_pid_file(&self.dir.pid_file(name), child.pid()) {
             warn!(process = %name, %error, "its pid file cannot be written");
         }

@@ -11,11 +11,13 @@ use crate::logs::{Retention, RotatedLog};
 use crate::state::{Execution, ExecutionMode, State};
 use anyhow::Context;
 use egret_dataplane::plan::{PackingPlan, Topology, config};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
     Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal, setsid,
 };
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +37,8 @@ pub(super) struct Session<'a> {
     dir: ContainerDir,
     signals: Signals,
     runner: Option<i32>,
+    /// The standard output of `egret run`.
+    stdout: Option<OwnedFd>,
     /// Locked as long as this executor lives, so that a container has one.
     _pid_file: File,
 }
@@ -61,6 +65,8 @@ impl<'a> Session<'a> {
         let dir = work_dir.container(options.container);
         dir.create().with_context(|| format!("cannot make {}", dir.path().display()))?;
         let pid_file = take_pid_file(&dir)?;
+        let run = execution.mode == ExecutionMode::Run;
+        let stdout = run.then(|| fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)).transpose()?;
         let log = RotatedLog::open(dir.log(&ProcessName::Executor), retention(&topology))?;
         signals.log_to(log)?;
         info!(topology = %name, container = %options.container, execution = %execution.id, "executor begins");
@@ -74,6 +80,7 @@ impl<'a> Session<'a> {
             dir,
             signals,
             runner,
+            stdout,
             _pid_file: pid_file,
         })
     }
@@ -106,6 +113,7 @@ impl<'a> Session<'a> {
             execution_id: &self.execution.id,
             dir: &self.dir,
             stdin: self.execution.stdin,
+            stdout: self.stdout.as_ref().map(OwnedFd::try_clone).transpose()?,
         };
         let policy = self.policy();
         let retention = retention(&self.topology);

@@ -43,8 +43,10 @@ impl Local {
         let wants_stdin =
             execution.stdin && executor::reads_stdin(request.topology, request.packing, container);
         command.stdin(if wants_stdin { Stdio::inherit() } else { Stdio::null() });
+        let stdout = request.stdout.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        command.stdout(stdout.map_or_else(Stdio::null, Stdio::from));
         // Until it has its log, an executor speaks into a pipe that ends with it.
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stderr(Stdio::piped());
         command.spawn()
     }
 }

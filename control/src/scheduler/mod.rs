@@ -14,6 +14,7 @@ use egret_dataplane::ids::ContainerId;
 use egret_dataplane::plan::{PackingPlan, Topology};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub struct LaunchRequest<'a> {
     pub packing: &'a PackingPlan,
     /// Its execution.
     pub execution: &'a Execution,
+    /// Where instances of a run write that have something for its standard output; nowhere when `None`.
+    pub stdout: Option<BorrowedFd<'a>>,
 }
 
 /// What was started.
