@@ -51,7 +51,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 ///
 /// One task writes the path itself, each of several `PATH.TASK` with its task's number. The file is truncated when the
 /// topology starts; the successor of a process that died appends instead, after a line that was left unfinished is
-/// removed. The path `-` is the process's standard output, which `egret run` shows as its own.
+/// removed. The path `-` is the process's standard output: that of `egret run`, or the task's log once submitted.
 ///
 /// What is gathered is written when 64 KiB are full, when no tuple is at hand, and at the end.
 pub struct FileSink {
