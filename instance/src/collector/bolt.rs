@@ -1,6 +1,6 @@
 //! What a bolt emits and acks with.
 
-use super::{BoltEmission, Emitter, Fields, Input, Unchanged};
+use super::{Anchor, BoltEmission, Emitter, Fields, Input, Unchanged};
 use crate::Result;
 use crate::tuple::{Tuple, Value};
 
@@ -38,25 +38,27 @@ impl BoltCollector {
         Ok(BoltEmission::new(self, Unchanged(row)))
     }
 
-    /// Says that an input is done with.
+    /// Says that an input is done with. Only the first ack or fail of an input counts.
     ///
     /// # Errors
     /// When the instance is stopping.
     #[inline]
-    pub fn ack(&mut self, input: &Input<'_>) -> Result<()> {
-        let _ = input;
-        self.emitter.counters.acked += 1;
+    pub fn ack(&mut self, input: &(impl Anchor + ?Sized)) -> Result<()> {
+        if input.tie().settle() {
+            self.emitter.counters.acked += 1;
+        }
         Ok(())
     }
 
-    /// Says that an input could not be processed; its spout tuple fails.
+    /// Says that an input could not be processed; its spout tuple fails. Only the first ack or fail of an input counts.
     ///
     /// # Errors
     /// When the instance is stopping.
     #[inline]
-    pub fn fail(&mut self, input: &Input<'_>) -> Result<()> {
-        let _ = input;
-        self.emitter.counters.failed += 1;
+    pub fn fail(&mut self, input: &(impl Anchor + ?Sized)) -> Result<()> {
+        if input.tie().settle() {
+            self.emitter.counters.failed += 1;
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! An emission being described: the call that ends the chain emits.
 
-use super::{BoltCollector, EmitError, Input, Payload, SpoutCollector, Target};
+use super::{Anchor, BoltCollector, EmitError, Payload, SpoutCollector, Target};
 use crate::Result;
 use egret_dataplane::ids::TaskId;
 
@@ -38,16 +38,19 @@ impl<'c, P: Payload> BoltEmission<'c, P> {
     /// # Errors
     /// [`EmitError`], as [`Error`](crate::Error).
     #[inline]
-    pub fn anchor(self, input: &Input<'_>) -> Result<()> {
-        self.anchors(&[input])
+    pub fn anchor(self, input: &(impl Anchor + ?Sized)) -> Result<()> {
+        // Trees are tracked only from ATLEAST_ONCE on.
+        let _ = input.tie();
+        self.unanchored()
     }
 
-    /// Emits as part of the trees of several inputs.
+    /// Emits as part of the trees of several inputs: an [`Input`](crate::Input), or any number of
+    /// [`Held`](crate::Held) ones.
     ///
     /// # Errors
     /// [`EmitError`], as [`Error`](crate::Error).
     #[inline]
-    pub fn anchors(self, inputs: &[&Input<'_>]) -> Result<()> {
+    pub fn anchors(self, inputs: &[&dyn Anchor]) -> Result<()> {
         // Trees are tracked only from ATLEAST_ONCE on.
         let _ = inputs;
         self.unanchored()

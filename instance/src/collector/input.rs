@@ -1,17 +1,17 @@
 //! The tuples that a bolt executes.
 
-use super::StreamInfo;
+use super::{Held, StreamInfo, Tie};
 use crate::tuple::{Row, Tuple, TupleError};
 use egret_dataplane::frame::{BatchReader, Malformed, Tuples};
 use egret_dataplane::ids::{ComponentIndex, StreamIndex, TaskId};
 use egret_dataplane::plan::Topology;
 
 /// A tuple to execute. It lies in a block of shared memory and is read there.
-#[derive(Clone, Copy)]
 pub struct Input<'a> {
     stream: &'a StreamInfo,
     source: TaskId,
     bytes: &'a [u8],
+    tie: &'a Tie,
 }
 
 impl<'a> Input<'a> {
@@ -56,6 +56,18 @@ impl<'a> Input<'a> {
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Takes over the input for later: from now on the [`Held`] is what is acked or failed; an ack or fail of the input
+    /// itself does nothing. What was anchored on it so far is part of that.
+    #[must_use = "an input that is neither acked nor failed times out"]
+    pub fn hold(&self) -> Held {
+        Held::new(self.tie.take())
+    }
+
+    #[inline]
+    pub(super) fn own_tie(&self) -> &Tie {
+        self.tie
     }
 }
 
@@ -109,7 +121,12 @@ impl InputTable {
             (Some(*c), *s) == (component, header.stream)
         };
         match self.streams.iter().find(known) {
-            Some((_, _, stream)) => Ok(InputBlock { stream, source: header.source, tuples: reader.tuples() }),
+            Some((_, _, stream)) => Ok(InputBlock {
+                stream,
+                source: header.source,
+                tuples: reader.tuples(),
+                at_hand: Tie::default(),
+            }),
             None => Err(InputError::NotRead { source_task: header.source, stream: header.stream }),
         }
     }
@@ -120,14 +137,19 @@ pub struct InputBlock<'a> {
     stream: &'a StreamInfo,
     source: TaskId,
     tuples: Tuples<'a>,
+    /// How the tuple at hand is tied; the next one's replaces it.
+    at_hand: Tie,
 }
 
-impl<'a> InputBlock<'a> {
+impl InputBlock<'_> {
     /// The tuple at hand, which is the next one.
     #[inline]
-    pub(crate) fn next_input(&mut self) -> Result<Option<Input<'a>>, Malformed> {
+    pub(crate) fn next_input(&mut self) -> Result<Option<Input<'_>>, Malformed> {
         match self.tuples.next() {
-            Some(Ok(bytes)) => Ok(Some(Input { stream: self.stream, source: self.source, bytes })),
+            Some(Ok(bytes)) => {
+                self.at_hand = Tie::default();
+                Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie: &self.at_hand }))
+            }
             Some(Err(error)) => Err(error),
             None => Ok(None),
         }

@@ -2,9 +2,10 @@
 //!
 //! * [`Emitter`] chooses the destinations of a tuple and writes it into the open block of each;
 //! * [`SpoutCollector`], [`BoltCollector`] and [`BasicCollector`] are its faces for user code;
-//! * [`Input`] is a tuple that a bolt executes; [`InputBlock`] walks a block of them;
+//! * [`Input`] is a tuple that a bolt executes; [`InputBlock`] walks a block of them; [`Held`] is one kept for later;
 //! * [`Outlet`] is where blocks come from and go to: the runtime's side, or a test's.
 
+mod anchor;
 mod basic;
 mod bolt;
 mod emission;
@@ -17,6 +18,7 @@ mod spout;
 mod stream;
 mod wiring;
 
+pub use anchor::{Anchor, Held, Tie};
 pub use basic::BasicCollector;
 pub use bolt::BoltCollector;
 pub use emission::{BoltEmission, SpoutEmission};
