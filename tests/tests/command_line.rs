@@ -100,7 +100,7 @@ fn what_is_not_built_yet_says_so() {
         "metrics x",
         "top x",
         "list --state zk://127.0.0.1:2181/egret",
-        "run endless.yaml -c topology.reliability.mode=ATLEAST_ONCE",
+        "run endless.yaml -c topology.reliability.mode=EFFECTIVELY_ONCE",
         "run endless.yaml -c topology.reliability.mode=EFFECTIVELY_ONCE",
     ];
     for line in lines {

@@ -119,7 +119,7 @@ fn delivered(core: &mut Core, slot: Slot) -> Vec<Descriptor> {
 
 /// Where the payloads of a batch lie in a mapping that begins at `base`: an archive of bytes begins with them.
 fn payloads(batch: &[u8], base: usize) -> Vec<(usize, usize)> {
-    let tuples = BatchReader::new(batch).unwrap().tuples().map(Result::unwrap);
+    let tuples = BatchReader::new(batch).unwrap().tuples().map(|tuple| tuple.unwrap().archive);
     let payload = |tuple: &[u8]| (tuple.as_ptr().addr() - base, <Blob<'_>>::read(tuple).unwrap().bytes.len());
     tuples.map(payload).collect()
 }

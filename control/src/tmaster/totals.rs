@@ -169,6 +169,7 @@ impl Count {
             failed: a.failed + b.failed,
             timed_out: a.timed_out + b.timed_out,
             cpu_us: a.cpu_us + b.cpu_us,
+            pending: b.pending,
         }
     }
 }

@@ -1,32 +1,29 @@
-//! A block's header and its tuples.
+//! Tuples in a block.
 //!
 //! ```text
-//!  0         2         4        8        12       14      16      20     24          32         64
-//!  | magic   | version | source | target | stream | flags | count | used | edge base | reserved | tuples …
-//!  |  u16    |   u16   |  u32   |  u32   |  u16   |  u16  |  u32  | u32  |   u64     |          |
+//!  block:  | header (64) | tuples …
 //!
 //!  tuple:  0        4        8
-//!          | length | roots  | archive (length bytes) | zero to 8 bytes |
-//!          |  u32   |  u32   |
+//!          | length | roots  | root …      | archive (length bytes) | zero to 8 bytes |
+//!          |  u32   |  u32   | 16 bytes each
 //! ```
 //!
-//! Little-endian. Tuples begin at multiples of 8, so an archive may be read in place. `roots` is 0 until tuples are
-//! tracked; `edge base` is 0 for the same reason. The reader checks every number against the bytes there are.
+//! Little-endian. Tuples begin at multiples of 8, so an archive may be read in place. `roots` counts the
+//! [roots](super::root) of the tuple; it is 0 in a block whose edge base is 0. The [header](super::header) is that of
+//! every block.
 
 use super::Destination;
+use super::header::{ALIGN, BlockKind, HEADER_BYTES, Header, Malformed};
+use super::root::{ROOT_BYTES, Root, Roots, edge};
 use crate::ids::{StreamIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, MAX_COUNT, OwnedBlock};
 
-const MAGIC: u16 = u16::from_le_bytes(*b"EB");
-const VERSION: u16 = 1;
-const HEADER_BYTES: usize = 64;
 const TUPLE_HEADER_BYTES: usize = 8;
-const ALIGN: usize = 8;
 
-/// Bytes of a block that a single tuple in it cannot use.
+/// Bytes of a block that a single tuple in it cannot use, besides [`ROOT_BYTES`] for each of its roots.
 pub const BLOCK_OVERHEAD: usize = HEADER_BYTES + TUPLE_HEADER_BYTES + ALIGN;
 
-const _: () = assert!(HEADER_BYTES.is_multiple_of(ALIGN) && TUPLE_HEADER_BYTES.is_multiple_of(ALIGN));
+const _: () = assert!(TUPLE_HEADER_BYTES.is_multiple_of(ALIGN) && ROOT_BYTES.is_multiple_of(ALIGN));
 
 /// Who emitted the tuples of a block, on which stream and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +34,9 @@ pub struct BatchHeader {
     pub target: Destination,
     /// The emitter's output stream.
     pub stream: StreamIndex,
+    /// What the edges of its tuples derive from: random and never 0, another for each block; or 0, then no tuple in
+    /// it has roots.
+    pub edge_base: u64,
 }
 
 /// The tuple does not fit into what is left of the block.
@@ -61,7 +61,8 @@ impl BatchBuilder {
     }
 
     /// Appends one tuple: `write` gets the free bytes, aligned to 8, writes an archive at their start and says how
-    /// long it is, or `None` when they are too few.
+    /// long it is, or `None` when they are too few. `roots` are those of the trees it belongs to, each once; none
+    /// where the block has no edge base.
     ///
     /// # Errors
     /// [`NoRoom`] when it does not fit; the batch is as before.
@@ -69,8 +70,13 @@ impl BatchBuilder {
     /// # Panics
     /// When `write` claims more bytes than it was given.
     #[inline]
-    pub fn append(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Result<(), NoRoom> {
-        let start = self.used + TUPLE_HEADER_BYTES;
+    pub fn append(
+        &mut self,
+        roots: &[Root],
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Result<(), NoRoom> {
+        debug_assert!(roots.is_empty() || self.header.edge_base != 0, "roots need an edge base");
+        let start = self.used + TUPLE_HEADER_BYTES + roots.len() * ROOT_BYTES;
         let bytes = self.block.bytes_mut();
         if start > bytes.len() || self.count == MAX_COUNT {
             return Err(NoRoom);
@@ -80,7 +86,11 @@ impl BatchBuilder {
         if end > bytes.len() {
             return Err(NoRoom);
         }
-        bytes[self.used..start].copy_from_slice(&u64::from(len as u32).to_le_bytes());
+        let (head, space) = bytes[self.used..start].split_at_mut(TUPLE_HEADER_BYTES);
+        head.copy_from_slice(&(u64::from(len as u32) | (roots.len() as u64) << 32).to_le_bytes());
+        for (space, root) in space.as_chunks_mut().0.iter_mut().zip(roots) {
+            *space = root.to_bytes();
+        }
         if start + len < end {
             // Most archives end at a multiple of 8; the test spares them a call.
             bytes[start + len..end].fill(0);
@@ -88,6 +98,13 @@ impl BatchBuilder {
         self.used = end;
         self.count += 1;
         Ok(())
+    }
+
+    /// The edge of the copy for `task` of the tuple that is appended next.
+    #[inline]
+    #[must_use]
+    pub fn next_edge(&self, task: TaskId) -> u64 {
+        edge(self.header.edge_base, self.count, task)
     }
 
     /// How many tuples it holds.
@@ -107,52 +124,28 @@ impl BatchBuilder {
     /// Writes the header; the block is ready to go with its descriptor.
     #[must_use]
     pub fn finish(mut self) -> (OwnedBlock, Descriptor) {
-        let bytes = &mut self.block.bytes_mut()[..HEADER_BYTES];
-        bytes.fill(0);
-        bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[2..4].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.header.source.0.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.header.target.to_u32().to_le_bytes());
-        bytes[12..14].copy_from_slice(&self.header.stream.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
-        bytes[20..24].copy_from_slice(&(self.used as u32).to_le_bytes());
-        let descriptor = Descriptor {
-            kind: DescriptorKind::Data,
-            block: self.block.id(),
-            target: self.header.target.to_u32(),
-            used: self.used as u32,
+        let (target, used) = (self.header.target.to_u32(), self.used as u32);
+        let header = Header {
+            kind: BlockKind::Data as u16,
+            source: self.header.source.0,
+            target,
+            stream: self.header.stream.0,
             count: self.count,
+            used,
+            edge_base: self.header.edge_base,
+            incarnation: 0,
         };
+        header.write(self.block.bytes_mut());
+        let kind = DescriptorKind::Data;
+        let descriptor = Descriptor { kind, block: self.block.id(), target, used, count: self.count };
         (self.block, descriptor)
     }
-}
-
-/// Why bytes are no batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// Shorter than a header.
-    #[error("a batch of {0} bytes is shorter than its header")]
-    Short(usize),
-    /// It does not begin as a batch does.
-    #[error("not a batch of this version")]
-    NotABatch,
-    /// The header claims more bytes than there are.
-    #[error("the batch claims {claimed} bytes of {actual}")]
-    Used {
-        /// What the header says.
-        claimed: u32,
-        /// What there is.
-        actual: usize,
-    },
-    /// A tuple reaches beyond the end, or says that it has roots, or the count is wrong.
-    #[error("tuple {0} of the batch is malformed")]
-    Tuple(u32),
 }
 
 /// Reads a batch and trusts nothing of it.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchReader<'a> {
-    bytes: &'a [u8],
+    body: &'a [u8],
     header: BatchHeader,
     count: u32,
 }
@@ -164,24 +157,13 @@ impl<'a> BatchReader<'a> {
     /// [`Malformed`] when it is none or claims more than there is.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
-            return Err(Malformed::Short(bytes.len()));
-        };
-        let u16_at = |i: usize| u16::from_le_bytes([head[i], head[i + 1]]);
-        let u32_at = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
-        if (u16_at(0), u16_at(2)) != (MAGIC, VERSION) {
-            return Err(Malformed::NotABatch);
+        let (header, body) = Header::read(bytes)?;
+        if header.kind != BlockKind::Data as u16 {
+            return Err(Malformed::Kind(header.kind));
         }
-        let used = u32_at(20);
-        if (used as usize) < HEADER_BYTES || used as usize > bytes.len() {
-            return Err(Malformed::Used { claimed: used, actual: bytes.len() });
-        }
-        let header = BatchHeader {
-            source: TaskId(u32_at(4)),
-            target: Destination::from_u32(u32_at(8)),
-            stream: StreamIndex(u16_at(12)),
-        };
-        Ok(Self { bytes: &bytes[..used as usize], header, count: u32_at(16) })
+        let (source, stream) = (TaskId(header.source), StreamIndex(header.stream));
+        let (target, edge_base) = (Destination::from_u32(header.target), header.edge_base);
+        Ok(Self { body, header: BatchHeader { source, target, stream, edge_base }, count: header.count })
     }
 
     /// Who emitted it, for whom.
@@ -201,14 +183,14 @@ impl<'a> BatchReader<'a> {
     /// Bytes in use, the header included.
     #[must_use]
     pub fn used(&self) -> usize {
-        self.bytes.len()
+        HEADER_BYTES + self.body.len()
     }
 
-    /// The archives, one after the other. After an error there are no more.
+    /// The tuples, one after the other. After an error there are no more.
     #[inline]
     #[must_use]
     pub fn tuples(&self) -> Tuples<'a> {
-        Tuples { rest: &self.bytes[HEADER_BYTES..], next: 0, count: self.count }
+        Tuples { rest: self.body, next: 0, count: self.count, edge_base: self.header.edge_base }
     }
 
     /// Walks all tuples.
@@ -222,43 +204,69 @@ impl<'a> BatchReader<'a> {
     }
 }
 
-/// The archives of a batch.
+/// A tuple, where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TupleAt<'a> {
+    /// Its fields, aligned to 8.
+    pub archive: &'a [u8],
+    /// The trees it belongs to.
+    pub roots: Roots<'a>,
+    /// Its position in the block.
+    pub index: u32,
+}
+
+impl TupleAt<'_> {
+    /// The edge of the copy for `task`, where the block's edge base is `base`.
+    #[inline]
+    #[must_use]
+    pub fn edge(&self, base: u64, task: TaskId) -> u64 {
+        edge(base, self.index, task)
+    }
+}
+
+/// The tuples of a batch.
 #[derive(Clone, Debug)]
 pub struct Tuples<'a> {
     rest: &'a [u8],
     next: u32,
     count: u32,
+    edge_base: u64,
 }
 
 impl<'a> Iterator for Tuples<'a> {
-    type Item = Result<&'a [u8], Malformed>;
+    type Item = Result<TupleAt<'a>, Malformed>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == self.count {
             return None;
         }
-        let Some((head, rest)) = self.rest.split_first_chunk::<TUPLE_HEADER_BYTES>() else {
+        let Some((head, mut rest)) = self.rest.split_first_chunk::<TUPLE_HEADER_BYTES>() else {
             return self.malformed();
         };
         let head = u64::from_le_bytes(*head);
-        let len = head as usize;
-        // A length with bits above 32 is a tuple with roots, which nothing writes yet.
-        let padded = len.checked_next_multiple_of(ALIGN);
-        match padded.filter(|_| head <= u64::from(u32::MAX)).and_then(|p| rest.split_at_checked(p)) {
-            Some((tuple, rest)) => {
-                self.rest = rest;
-                self.next += 1;
-                Some(Ok(&tuple[..len]))
-            }
-            None => self.malformed(),
+        let mut roots = Roots::default();
+        if head > u64::from(u32::MAX) {
+            let bytes = (head >> 32) as usize * ROOT_BYTES;
+            let Some((found, behind)) = rest.split_at_checked(bytes).filter(|_| self.edge_base != 0) else {
+                return self.malformed();
+            };
+            (roots, rest) = (Roots::new(found), behind);
         }
+        let len = head as u32 as usize;
+        let Some((tuple, rest)) = rest.split_at_checked(len.next_multiple_of(ALIGN)) else {
+            return self.malformed();
+        };
+        let index = self.next;
+        self.rest = rest;
+        self.next += 1;
+        Some(Ok(TupleAt { archive: &tuple[..len], roots, index }))
     }
 }
 
 impl<'a> Tuples<'a> {
     #[cold]
-    fn malformed(&mut self) -> Option<Result<&'a [u8], Malformed>> {
+    fn malformed(&mut self) -> Option<Result<TupleAt<'a>, Malformed>> {
         let index = std::mem::replace(&mut self.next, self.count);
         Some(Err(Malformed::Tuple(index)))
     }
@@ -266,34 +274,47 @@ impl<'a> Tuples<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::make_plausible;
     use super::*;
-    use crate::ids::BlockId;
+    use crate::ids::{BlockId, Incarnation};
     use crate::memory::{Pool, PoolConfig};
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    fn batch() -> BatchBuilder {
+    fn batch(edge_base: u64) -> BatchBuilder {
         let pool =
             Arc::new(Pool::create(&PoolConfig { counts: [1, 1, 1], max_tuple_bytes: 1 << 20 }).unwrap());
-        let header =
-            BatchHeader { source: TaskId(1), target: Destination::Broadcast(2), stream: StreamIndex(3) };
+        let (target, stream) = (Destination::Broadcast(2), StreamIndex(3));
+        let header = BatchHeader { source: TaskId(1), target, stream, edge_base };
         BatchBuilder::new(pool.claim(BlockId(0)).unwrap(), header)
     }
 
-    fn put(batch: &mut BatchBuilder, tuple: &[u8]) -> Result<(), NoRoom> {
-        batch.append(|space| {
+    fn put(batch: &mut BatchBuilder, roots: &[Root], tuple: &[u8]) -> Result<(), NoRoom> {
+        batch.append(roots, |space| {
             space.get_mut(..tuple.len())?.copy_from_slice(tuple);
             Some(tuple.len())
         })
     }
 
+    fn root(id: u64) -> Root {
+        Root { spout: TaskId(id as u32 % 7), incarnation: Incarnation(id as u32 % 5), id }
+    }
+
+    fn tuple() -> impl Strategy<Value = (Vec<u8>, Vec<Root>)> {
+        let bytes = proptest::collection::vec(any::<u8>(), 0..200);
+        (bytes, proptest::collection::vec(any::<u64>().prop_map(root), 0..4))
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(tuples in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..200)) {
-            let mut builder = batch();
+        fn what_is_written_is_read(tuples in proptest::collection::vec(tuple(), 0..200), tracked: bool) {
+            let base = if tracked { 77 } else { 0 };
+            let mut builder = batch(base);
             let mut fitted = Vec::new();
-            for tuple in &tuples {
-                if put(&mut builder, tuple).is_ok() { fitted.push(tuple.as_slice()); }
+            for (tuple, roots) in &tuples {
+                let roots = if tracked { roots.as_slice() } else { &[] };
+                let edge = builder.next_edge(TaskId(4));
+                if put(&mut builder, roots, tuple).is_ok() { fitted.push((tuple.as_slice(), roots, edge)); }
             }
             let header = builder.header();
             let (block, descriptor) = builder.finish();
@@ -302,18 +323,19 @@ mod tests {
             prop_assert_eq!(reader.header(), header);
             prop_assert_eq!(descriptor.used as usize, reader.used());
             prop_assert_eq!(descriptor.count, reader.count());
-            let read: Vec<&[u8]> = reader.tuples().map(Result::unwrap).collect();
-            prop_assert!(read.iter().all(|t| t.as_ptr().addr().is_multiple_of(8)));
-            prop_assert_eq!(read, fitted);
+            let read: Vec<TupleAt<'_>> = reader.tuples().map(Result::unwrap).collect();
+            prop_assert!(read.iter().all(|t| t.archive.as_ptr().addr().is_multiple_of(8)));
+            prop_assert_eq!(read.len(), fitted.len());
+            for (read, (archive, roots, edge)) in read.iter().zip(fitted) {
+                prop_assert_eq!(read.archive, archive);
+                prop_assert_eq!(&read.roots.iter().collect::<Vec<_>>(), roots);
+                prop_assert_eq!(read.edge(base, TaskId(4)), edge);
+            }
         }
 
         #[test]
         fn garbage_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), plausible: bool) {
-            if plausible && bytes.len() >= 24 {
-                bytes[0..4].copy_from_slice(&[b'E', b'B', 1, 0]);
-                let used = bytes.len() as u32;
-                bytes[20..24].copy_from_slice(&used.to_le_bytes());
-            }
+            if plausible { make_plausible(&mut bytes, BlockKind::Data); }
             if let Ok(reader) = BatchReader::new(&bytes) {
                 let _ = reader.validate();
                 assert!(reader.tuples().count() <= reader.count() as usize);
@@ -323,11 +345,30 @@ mod tests {
 
     #[test]
     fn a_full_block_refuses_and_keeps_what_it_has() {
-        let mut builder = batch();
+        let mut builder = batch(1);
         let room = (16 << 10) - HEADER_BYTES - TUPLE_HEADER_BYTES;
-        assert_eq!(put(&mut builder, &vec![1; room + 1]), Err(NoRoom));
-        put(&mut builder, &vec![1; room]).unwrap();
-        assert_eq!(put(&mut builder, &[]), Err(NoRoom));
+        assert_eq!(put(&mut builder, &[], &vec![1; room + 1]), Err(NoRoom));
+        assert_eq!(put(&mut builder, &[root(1)], &vec![1; room]), Err(NoRoom));
+        put(&mut builder, &[root(1)], &vec![1; room - ROOT_BYTES]).unwrap();
+        assert_eq!(put(&mut builder, &[], &[]), Err(NoRoom));
         assert_eq!(builder.count(), 1);
+    }
+
+    #[test]
+    fn roots_need_an_edge_base_and_room() {
+        let mut builder = batch(1);
+        put(&mut builder, &[root(1)], &[1, 2, 3]).unwrap();
+        let (block, descriptor) = builder.finish();
+        let good = block.bytes()[..descriptor.used as usize].to_vec();
+        let with = |at: usize, value: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            BatchReader::new(&bytes).unwrap().validate()
+        };
+        assert_eq!(with(24, 2), Ok(()));
+        assert_eq!(with(24, 0), Err(Malformed::Tuple(0)));
+        assert_eq!(with(HEADER_BYTES + 4, 2), Err(Malformed::Tuple(0)));
+        assert_eq!(with(HEADER_BYTES + 4, 0), Err(Malformed::Tuple(1)));
+        assert_eq!(with(HEADER_BYTES + 7, 0xff), Err(Malformed::Tuple(0)));
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EGRTCHAN");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const COUNTERS: usize = 128;
 const ASLEEP: usize = 384;
 const OUT_CURSORS: usize = 512;
@@ -138,7 +138,7 @@ impl Counters {
         self.map.words64(COUNTERS, 8)
     }
 
-    /// Publishes the counters, all but `cpu_us`. A reader may see some of them newer than others.
+    /// Publishes the counters and the gauge, all but `cpu_us`. A reader may see some of them newer than others.
     #[inline]
     pub fn store(&self, counters: &TaskCounters) {
         let values = [
@@ -152,6 +152,7 @@ impl Counters {
         for (cell, value) in self.cells().iter().zip(values) {
             cell.store(value, Ordering::Relaxed);
         }
+        self.cells()[7].store(counters.pending, Ordering::Relaxed);
     }
 
     /// Publishes the CPU time of the process.
@@ -173,6 +174,7 @@ impl Counters {
             failed: cell(4),
             timed_out: cell(5),
             cpu_us: cell(6),
+            pending: cell(7),
         }
     }
 }
@@ -194,11 +196,12 @@ mod tests {
         instance.producer.push(end).unwrap();
         assert_eq!(instance.consumer.pop(), Some(grant));
         assert_eq!(stmgr.consumer.pop(), Some(end));
-        let counters = TaskCounters { emitted: 1, sent: 2, timed_out: 6, ..TaskCounters::default() };
+        let counters =
+            TaskCounters { emitted: 1, sent: 2, timed_out: 6, pending: 8, ..TaskCounters::default() };
         instance.counters.store(&counters);
         instance.counters.store_cpu_us(7);
         let seen = stmgr.counters.load(TaskId(3), Incarnation(1));
-        assert_eq!((seen.emitted, seen.sent, seen.timed_out, seen.cpu_us), (1, 2, 6, 7));
+        assert_eq!((seen.emitted, seen.sent, seen.timed_out, seen.cpu_us, seen.pending), (1, 2, 6, 7, 8));
     }
 
     #[test]

@@ -13,12 +13,12 @@ use crate::ids::BlockId;
 /// The most tuples that a descriptor can count, and so the most that a batch holds.
 pub const MAX_COUNT: u32 = (1 << 24) - 1;
 
-/// Names a block, or marks the end of a task's stream.
+/// Names a block, or says something that needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// What is said of the block.
     pub kind: DescriptorKind,
-    /// The block; 0 for [`DescriptorKind::End`].
+    /// The block; 0 where the kind has none.
     pub block: BlockId,
     /// Depends on the kind: see there.
     pub target: u32,
@@ -42,6 +42,13 @@ pub enum DescriptorKind {
     End = 3,
     /// To an instance: this block of its quota is free.
     Grant = 4,
+    /// To the stmgr: deliver this block of acks or fails to the spout task `target`. To a spout: apply it, then say
+    /// done.
+    Ack = 5,
+    /// To a spout: nobody will execute this block of tuples; fail the roots in it that are its own, then say done.
+    Lost = 6,
+    /// To a spout, without a block: tuples are lost that nobody can name; fail every root in flight.
+    FailAll = 7,
 }
 
 impl Descriptor {
@@ -49,6 +56,12 @@ impl Descriptor {
     #[must_use]
     pub fn of_block(kind: DescriptorKind, block: BlockId) -> Self {
         Self { kind, block, target: 0, used: 0, count: 0 }
+    }
+
+    /// To a spout: everything in flight is to fail.
+    #[must_use]
+    pub fn fail_all() -> Self {
+        Self::of_block(DescriptorKind::FailAll, BlockId(0))
     }
 
     /// The end of `task`'s stream.
@@ -71,6 +84,9 @@ impl Descriptor {
             2 => DescriptorKind::Done,
             3 => DescriptorKind::End,
             4 => DescriptorKind::Grant,
+            5 => DescriptorKind::Ack,
+            6 => DescriptorKind::Lost,
+            7 => DescriptorKind::FailAll,
             _ => return None,
         };
         Some(Self {
@@ -89,9 +105,12 @@ mod tests {
 
     #[test]
     fn words_keep_every_field() {
-        let kind = DescriptorKind::Data;
-        let d = Descriptor { kind, block: BlockId(7), target: u32::MAX, used: 16_384, count: MAX_COUNT };
-        assert_eq!(Descriptor::from_words(d.to_words()), Some(d));
+        use DescriptorKind::{Ack, Data, Done, End, FailAll, Grant, Lost};
+        for kind in [Data, Done, End, Grant, Ack, Lost, FailAll] {
+            let d = Descriptor { kind, block: BlockId(7), target: u32::MAX, used: 16_384, count: MAX_COUNT };
+            assert_eq!(Descriptor::from_words(d.to_words()), Some(d));
+        }
         assert_eq!(Descriptor::from_words([0, 0]), None);
+        assert_eq!(Descriptor::from_words([0, 8 << 56]), None);
     }
 }

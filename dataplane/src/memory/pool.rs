@@ -12,7 +12,7 @@
 use super::block::OwnedBlock;
 use super::map::Mapping;
 use super::park::{Parker, Waker};
-use crate::frame::BLOCK_OVERHEAD;
+use crate::frame::{BLOCK_OVERHEAD, ROOT_BYTES};
 use crate::ids::BlockId;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,6 +23,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"EGRTPOOL");
 const VERSION: u64 = 1;
 const ASLEEP_OFFSET: usize = 128;
 const HEADER_BYTES: usize = 4096;
+
+/// Roots that a tuple of the greatest allowed size may have and still fit a large block.
+const LARGEST_ROOTS: usize = 64;
 
 /// How many size classes there are.
 pub const CLASSES: usize = 3;
@@ -63,8 +66,9 @@ impl PoolConfig {
     /// Bytes of a block of each class.
     #[must_use]
     pub fn block_bytes(&self) -> [usize; CLASSES] {
-        let large = (self.max_tuple_bytes + BLOCK_OVERHEAD).next_multiple_of(4096).max(512 << 10);
-        [16 << 10, 256 << 10, large]
+        let roots = LARGEST_ROOTS * ROOT_BYTES;
+        let large = (self.max_tuple_bytes + BLOCK_OVERHEAD + roots).next_multiple_of(4096).max(512 << 10);
+        [Pool::STANDARD_BYTES, 256 << 10, large]
     }
 }
 
@@ -101,6 +105,9 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Bytes of a block of [`Class::Standard`], in every pool.
+    pub const STANDARD_BYTES: usize = 16 << 10;
+
     /// Makes the pool.
     ///
     /// # Errors

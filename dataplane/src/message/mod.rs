@@ -14,6 +14,7 @@
 //! | [`Message::Heartbeat`] | stmgr | tmaster, every second and before it ends |
 //! | [`Message::TaskEnded`] | stmgr | tmaster |
 //! | [`Message::Report`] | instance | stmgr, and stmgr to tmaster |
+//! | [`Message::Latency`] | spout instance | stmgr, and stmgr to tmaster |
 //! | [`Message::HelloPeer`] | stmgr | stmgr, first thing on a link, both ways |
 //! | [`Message::StatusRequest`], [`Message::Watch`], [`Message::Request`] | client | tmaster |
 //! | [`Message::Status`], [`Message::Done`] | tmaster | client |
@@ -30,7 +31,7 @@ use crate::plan::PhysicalPlan;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Bumped whenever a message or a frame changes its layout; both ends of a connection must agree.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Everything that is said on a control connection.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -56,6 +57,8 @@ pub enum Message {
     TaskEnded(TaskId),
     /// Something a person should know of a task.
     Report(Report),
+    /// How long the tuple trees of a spout took, so far.
+    Latency(Latency),
     /// A stmgr introduces itself to a peer.
     HelloPeer(HelloPeer),
     /// Asks for a [`Message::Status`].
@@ -158,6 +161,22 @@ pub struct Heartbeat {
     /// Bytes of received tuple data copied since it started; local relay adds nothing here.
     pub copied_bytes: u64,
 }
+
+/// See [`Message::Latency`]. It replaces what the same process said before.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The spout's task.
+    pub task: TaskId,
+    /// Its process.
+    pub incarnation: Incarnation,
+    /// An HDR histogram in its V2 serialization, of microseconds from emission to completion over all trees that
+    /// this process saw complete; at most [`MAX_HISTOGRAM_BYTES`].
+    pub histogram: Vec<u8>,
+}
+
+/// The longest histogram of a [`Latency`]. One from 1 µs to 1 h with two significant digits has 3,600 counts, of
+/// which each takes 9 bytes at most.
+pub const MAX_HISTOGRAM_BYTES: usize = 64 << 10;
 
 /// See [`Message::Report`].
 #[derive(

@@ -136,6 +136,8 @@ pub struct TaskCounters {
     pub failed: u64,
     /// Trees timed out.
     pub timed_out: u64,
+    /// Trees in flight now: a gauge, not a sum over time.
+    pub pending: u64,
     /// User and system CPU time of the process, in microseconds.
     pub cpu_us: u64,
 }

@@ -77,7 +77,7 @@ keys! {
     /// What is promised for each tuple.
     RELIABILITY_MODE = "topology.reliability.mode",
         ValueKind::Choice(&["ATMOST_ONCE", "ATLEAST_ONCE", "EFFECTIVELY_ONCE"]), "ATMOST_ONCE",
-        unsupported &["ATLEAST_ONCE", "EFFECTIVELY_ONCE"];
+        unsupported &["EFFECTIVELY_ONCE"];
     /// How many containers the instances are packed into; 0 means as many as their resources need.
     CONTAINERS = "topology.containers", ValueKind::Integer(0, 10_000), "0";
     /// After how many seconds a tuple tree that is not fully acked fails.

@@ -146,9 +146,10 @@ impl InputBlock<'_> {
     #[inline]
     pub(crate) fn next_input(&mut self) -> Result<Option<Input<'_>>, Malformed> {
         match self.tuples.next() {
-            Some(Ok(bytes)) => {
+            Some(Ok(tuple)) => {
                 self.at_hand = Tie::default();
-                Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie: &self.at_hand }))
+                let (bytes, tie) = (tuple.archive, &self.at_hand);
+                Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie }))
             }
             Some(Err(error)) => Err(error),
             None => Ok(None),

@@ -51,7 +51,7 @@ impl Lanes {
     #[inline]
     pub(super) fn append(&mut self, lane: usize, record: &impl Record) -> Result<(), EmitError> {
         if let Some(batch) = &mut self.lanes[lane].batch
-            && batch.append(|space| record.write(space)).is_ok()
+            && batch.append(&[], |space| record.write(space)).is_ok()
         {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Lanes {
         let block = self.take_block(bytes + BLOCK_OVERHEAD)?;
         let limit = block.bytes().len().saturating_sub(BLOCK_OVERHEAD);
         let mut batch = BatchBuilder::new(block, self.lanes[lane].header);
-        let appended = batch.append(|space| record.write(space));
+        let appended = batch.append(&[], |space| record.write(space));
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         self.lanes[lane].batch = Some(batch);
         self.open += 1;

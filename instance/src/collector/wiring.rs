@@ -106,7 +106,9 @@ impl<'a> Wiring<'a> {
             _ => tasks.into_iter().map(Destination::Task).collect(),
         };
         let source = self.task;
-        let lanes = targets.into_iter().map(|target| self.lanes.add(BatchHeader { source, target, stream }));
+        let lanes = targets
+            .into_iter()
+            .map(|target| self.lanes.add(BatchHeader { source, target, stream, edge_base: 0 }));
         let first_lane = lanes.fold(None, |first, lane| first.or(Some(lane))).unwrap_or_default();
         Ok(StreamReader { chooser, first_lane, chosen: 0 })
     }

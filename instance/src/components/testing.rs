@@ -180,8 +180,8 @@ impl Running {
         };
         let mut tuples = Vec::new();
         for block in self.blocks.take() {
-            for archive in egret_dataplane::frame::BatchReader::new(&block).unwrap().tuples() {
-                let row = Row::new(&layout, archive.unwrap()).unwrap();
+            for tuple in egret_dataplane::frame::BatchReader::new(&block).unwrap().tuples() {
+                let row = Row::new(&layout, tuple.unwrap().archive).unwrap();
                 tuples.push(row.fields().map(|(_, value)| value.unwrap().to_string()).collect());
             }
         }

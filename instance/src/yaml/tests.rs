@@ -340,7 +340,7 @@ fn configuration() {
 config:
   topology.container: 2 #! unknown configuration key `topology.container`, did you mean `topology.containers`?
   topology.max.spout.pending: 0 #! `topology.max.spout.pending` is `0`, but must be a whole number from 1
-  topology.reliability.mode: ATLEAST_ONCE #! not supported yet
+  topology.reliability.mode: EFFECTIVELY_ONCE #! not supported yet
   egret.network.reactor: kqueue #! must be one of auto, uring, epoll
   egret.tuple.max.bytes: [1] #! must be a number or a word, not a list
   user.anything: goes
@@ -350,7 +350,7 @@ spouts: [{id: s, type: sequence}]
     check(
         "name: t\nconfig:\n  topology.reliability.mode: EFFECTIVELY_ONCE #! not supported yet\nspouts: [{id: s, type: sequence}]\n",
     );
-    let text = "name: t\nconfig:\n  topology.reliability.mode: ATLEAST_ONCE\n  user.v: 1.0\nspouts: [{id: s, type: sequence}]\n";
+    let text = "name: t\nconfig:\n  topology.reliability.mode: EFFECTIVELY_ONCE\n  user.v: 1.0\nspouts: [{id: s, type: sequence}]\n";
     let topology = load_text(text, &[("topology.reliability.mode", "ATMOST_ONCE")]).unwrap();
     assert_eq!(topology.config.text("user.v"), Some("1.0"));
 }

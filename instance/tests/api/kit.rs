@@ -162,7 +162,7 @@ pub(crate) fn counts(log: &Log) -> BTreeMap<Destination, u64> {
 /// The archives that went to each destination, in order, each copied to aligned memory.
 pub(crate) fn archives(log: &Log) -> Vec<(Destination, Vec<Aligned>)> {
     let archives = |bytes: &Vec<u8>| {
-        BatchReader::new(bytes).unwrap().tuples().map(|t| Aligned::from(t.unwrap())).collect()
+        BatchReader::new(bytes).unwrap().tuples().map(|t| Aligned::from(t.unwrap().archive)).collect()
     };
     log.pushed.iter().map(|(target, bytes)| (*target, archives(bytes))).collect()
 }

@@ -76,7 +76,9 @@ impl Core {
             DescriptorKind::Data => self.emit(slot, descriptor)?,
             DescriptorKind::Done => self.consumed(slot, descriptor.block)?,
             DescriptorKind::End => self.end_from_instance(slot)?,
-            DescriptorKind::Grant => return Err(Fault::WrongKind),
+            DescriptorKind::Grant | DescriptorKind::Ack | DescriptorKind::Lost | DescriptorKind::FailAll => {
+                return Err(Fault::WrongKind);
+            }
         }
         self.mark_ready(slot);
         Ok(())

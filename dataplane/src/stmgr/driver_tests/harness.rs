@@ -356,12 +356,13 @@ impl Instance {
     pub(super) fn emit(&mut self, target: Destination, tuple: &[u8]) -> Descriptor {
         let block = wait_for("a free block", || self.take_block(tuple.len()));
         let stream = StreamIndex(matches!(target, Destination::Broadcast(_)).into());
-        let mut batch = BatchBuilder::new(block, BatchHeader { source: self.task, target, stream });
+        let header = BatchHeader { source: self.task, target, stream, edge_base: 0 };
+        let mut batch = BatchBuilder::new(block, header);
         let write = |space: &mut [u8]| {
             space[..tuple.len()].copy_from_slice(tuple);
             Some(tuple.len())
         };
-        batch.append(write).unwrap();
+        batch.append(&[], write).unwrap();
         let (block, descriptor) = batch.finish();
         drop(block);
         self.counters.emitted += 1;
@@ -377,7 +378,7 @@ impl Instance {
         let block = self.pool.claim(descriptor.block).unwrap();
         let reader = BatchReader::new(&block.bytes()[..descriptor.used as usize]).unwrap();
         reader.validate().unwrap();
-        let tuple = reader.tuples().next().unwrap().unwrap().to_vec();
+        let tuple = reader.tuples().next().unwrap().unwrap().archive.to_vec();
         let source = reader.header().source;
         drop(block);
         self.counters.executed += u64::from(descriptor.count);

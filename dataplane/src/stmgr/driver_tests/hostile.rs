@@ -171,14 +171,14 @@ impl FakePeer {
 fn batch_of_task_1(tuple: &[u8]) -> Vec<u8> {
     let pool = PoolConfig { counts: [1, 0, 0], max_tuple_bytes: 1 << 20 };
     let pool = Arc::new(Pool::create(&pool).unwrap());
-    let header =
-        BatchHeader { source: TaskId(1), target: Destination::Task(TaskId(2)), stream: StreamIndex(0) };
+    let (target, stream) = (Destination::Task(TaskId(2)), StreamIndex(0));
+    let header = BatchHeader { source: TaskId(1), target, stream, edge_base: 0 };
     let mut batch = BatchBuilder::new(pool.claim(BlockId(0)).unwrap(), header);
     let write = |space: &mut [u8]| {
         space[..tuple.len()].copy_from_slice(tuple);
         Some(tuple.len())
     };
-    batch.append(write).unwrap();
+    batch.append(&[], write).unwrap();
     let (block, descriptor) = batch.finish();
     block.bytes()[..descriptor.used as usize].to_vec()
 }

@@ -245,7 +245,7 @@ impl World {
                 assert!(!instance.ends.contains(&content.source), "no data after the end");
                 instance.held.push_back(descriptor);
             }
-            DescriptorKind::Done => panic!("an instance is told done"),
+            other => panic!("an instance is told {other:?}"),
         }
         true
     }
