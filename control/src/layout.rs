@@ -6,13 +6,14 @@
 //!   topologies/NAME-ID/                        work folder, new for each run or submit
 //!     container-N/
 //!       stmgr.sock                             0600
-//!       pids/PROCESS.pid                       0600
+//!       pids/PROCESS.pid                       0600; the executor's is locked while it lives
+//!       starts.json                            how often each process was started, over all executors
 //!       log-files/PROCESS.log[.1 ...]          0600
 //!       failure.json                           why the executor gave up, if it did
 //! ```
 
 use egret_dataplane::ids::{ContainerId, TaskId};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 pub const HOME_ENV: &str = "EGRET_HOME";
 /// In the environment of every process of a topology: its [`Execution`](crate::state::Execution) id.
 pub const TOPOLOGY_ID_ENV: &str = "EGRET_TOPOLOGY_ID";
+/// In the environment of every process of a container: the container's number.
+pub const CONTAINER_ENV: &str = "EGRET_CONTAINER";
 /// In the environment of the executors of `egret run`: the process id of that command.
 pub const RUNNER_PID_ENV: &str = "EGRET_RUNNER_PID";
 
@@ -35,6 +38,17 @@ pub struct WorkDir(PathBuf);
 /// The folder of one container of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerDir(PathBuf);
+
+/// What the pid file of a container's executor tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutorPresence {
+    /// It lives.
+    Lives,
+    /// It died, or was told to end, and the container with it: nothing was cleaned up.
+    Died,
+    /// There has been none yet, or the container has ended in good order.
+    Absent,
+}
 
 /// A process of a container, as its files are named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -225,6 +239,40 @@ impl ContainerDir {
     #[must_use]
     pub fn pid(&self, process: &ProcessName) -> Option<u32> {
         fs::read_to_string(self.pid_file(process)).ok()?.trim().parse().ok()
+    }
+
+    /// Whether the container has an executor: it locks its pid file before it does anything, and removes it last of all.
+    ///
+    /// # Errors
+    /// When the operating system cannot tell.
+    pub fn executor(&self) -> io::Result<ExecutorPresence> {
+        let file = match fs::File::open(self.pid_file(&ProcessName::Executor)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExecutorPresence::Absent),
+            other => other?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(ExecutorPresence::Died),
+            Err(TryLockError::WouldBlock) => Ok(ExecutorPresence::Lives),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Removes what the dead processes of a container left that the next ones would stumble over: the socket, and all
+    /// pid files but the executor's.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn remove_stale(&self) -> io::Result<()> {
+        gone_is_fine(fs::remove_file(self.socket()))?;
+        let own = self.pid_file(&ProcessName::Executor);
+        let pids = fs::read_dir(self.pid_dir())?.flatten().map(|entry| entry.path());
+        pids.filter(|path| *path != own).try_for_each(|path| gone_is_fine(fs::remove_file(path)))
+    }
+
+    /// Where it is kept how often each process was started.
+    #[must_use]
+    pub fn starts(&self) -> PathBuf {
+        self.0.join("starts.json")
     }
 
     /// Where an executor that gives up says why.

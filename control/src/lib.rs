@@ -8,6 +8,7 @@
 //!
 //! Nothing here sees a tuple.
 
+mod backoff;
 pub mod cli;
 pub mod executor;
 pub mod layout;

@@ -4,8 +4,8 @@
 //! one; as tmaster, stmgr or instance it is a dummy that obeys files in the home folder.
 #![allow(clippy::unwrap_used)]
 
-use egret_control::executor::{self, ExecutorOptions, Failure};
-use egret_control::layout::{Home, ProcessName, TOPOLOGY_ID_ENV, WorkDir};
+use egret_control::executor::{self, ExecutorOptions, Failure, Starts};
+use egret_control::layout::{ExecutorPresence, Home, ProcessName, TOPOLOGY_ID_ENV, WorkDir};
 use egret_control::scheduler::{LaunchRequest, Local, Scheduler, clear_leftovers, sweep};
 use egret_control::state::{Execution, ExecutionMode, State};
 use egret_dataplane::ids::{ContainerId, TaskId};
@@ -51,6 +51,13 @@ fn run_tests(filter: &str) -> ExitCode {
         ),
         ("a_run_killed_at_any_moment_blocks_nothing", a_run_killed_at_any_moment_blocks_nothing),
         ("a_second_executor_is_refused", a_second_executor_is_refused),
+        ("killed_containers_of_a_submit_come_back", killed_containers_of_a_submit_come_back),
+        ("all_but_one_container_killed_at_once_come_back", all_but_one_container_killed_at_once_come_back),
+        ("an_executor_that_is_told_to_end_is_called_back", an_executor_that_is_told_to_end_is_called_back),
+        (
+            "a_run_killed_with_a_dead_container_leaves_nothing",
+            a_run_killed_with_a_dead_container_leaves_nothing,
+        ),
         ("without_its_topology_an_executor_says_so", without_its_topology_an_executor_says_so),
     ];
     for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
@@ -202,6 +209,25 @@ impl Cluster {
         wait_for("all processes", || self.processes(id) == 12);
     }
 
+    /// Kills an executor, and its container with it.
+    fn kill_container(&self, container: u32) -> u32 {
+        let executor = self.executor(container).unwrap();
+        kill_9(executor);
+        executor
+    }
+
+    /// The living executor of a container.
+    fn executor(&self, container: u32) -> Option<u32> {
+        let dir = self.work_dir().container(ContainerId(container));
+        let lives = dir.executor().unwrap() == ExecutorPresence::Lives;
+        self.pid(container, &ProcessName::Executor).filter(|_| lives)
+    }
+
+    /// How often the executor of a container was started.
+    fn executor_starts(&self, container: u32) -> u32 {
+        Starts::read(&self.work_dir().container(ContainerId(container))).of(&ProcessName::Executor)
+    }
+
     fn pid(&self, container: u32, name: &ProcessName) -> Option<u32> {
         self.work_dir().container(ContainerId(container)).pid(name)
     }
@@ -224,6 +250,7 @@ fn topology() -> Topology {
     };
     let mut config = Config::default();
     config.set(egret_dataplane::plan::config::RESTART_DELAY_MS, "10").unwrap();
+    config.set(egret_dataplane::plan::config::RESTART_DELAY_MAX_MS, "200").unwrap();
     Topology { name: TOPOLOGY.to_owned(), config, components: vec![lines], program: Program::Builtin }
 }
 
@@ -284,6 +311,7 @@ fn kill_leaves_no_process() {
     assert!(!local.is_alive(&launch.record).unwrap());
     assert_eq!(cluster.processes(&id), 0);
     local.kill(&launch.record, Duration::from_secs(5)).unwrap();
+    cluster.work_dir().remove_all_but_logs().unwrap();
     for path in files_below(cluster.work_dir().path()) {
         assert!(path.parent().unwrap().ends_with("log-files"), "{} is left", path.display());
     }
@@ -423,6 +451,98 @@ fn a_run_killed_at_any_moment_blocks_nothing() {
         assert_eq!(files_below(cluster.home.path()), Vec::<PathBuf>::new(), "round {round}");
         cluster.store(ExecutionMode::Run);
     }
+}
+
+/// Numbers that look random, for one seed the same ones.
+struct Dice(u64);
+
+impl Dice {
+    fn new() -> Self {
+        let seed = std::env::var("EGRET_TEST_SEED").ok().and_then(|s| s.parse().ok());
+        let seed = seed.unwrap_or_else(|| u64::from(nanos()) | 1);
+        println!("    EGRET_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn killed_containers_of_a_submit_come_back() {
+    let cluster = Cluster::new(ExecutionMode::Submit);
+    let mut dice = Dice::new();
+    let _launch = cluster.launch();
+    let id = cluster.execution().id;
+    cluster.wait_until_started(&id);
+    let mut kills = [0; 3];
+    for _ in 0..20 {
+        std::thread::park_timeout(Duration::from_millis(dice.below(300)));
+        let container = dice.below(3) as u32;
+        wait_for("the executor to hold its container", || cluster.executor(container).is_some());
+        let killed = cluster.kill_container(container);
+        kills[container as usize] += 1;
+        wait_for("another executor", || cluster.executor(container).is_some_and(|pid| pid != killed));
+        if dice.below(2) == 0 {
+            cluster.wait_until_started(&id);
+        }
+    }
+    // Also what user code left behind is there once for each task: nothing of a dead container lives on.
+    cluster.wait_until_started(&id);
+    for (container, kills) in (0..).zip(kills) {
+        assert_eq!(cluster.executor_starts(container), kills + 1, "container {container}");
+    }
+    cluster.touch("end");
+    wait_for("all processes to end", || cluster.processes(&id) == 0);
+    let files = files_below(cluster.work_dir().path());
+    assert!(files.iter().all(|f| f.parent().unwrap().ends_with("log-files")), "{files:?}");
+}
+
+fn all_but_one_container_killed_at_once_come_back() {
+    for survivor in 0..3 {
+        let cluster = Cluster::new(ExecutionMode::Submit);
+        let launch = cluster.launch();
+        let id = cluster.execution().id;
+        cluster.wait_until_started(&id);
+        for container in (0..3).filter(|c| *c != survivor) {
+            cluster.kill_container(container);
+        }
+        wait_for("the others to come back", || (0..3).all(|c| cluster.executor(c).is_some()));
+        cluster.wait_until_started(&id);
+        assert_eq!(cluster.executor_starts(survivor), 1);
+        Local::default().kill(&launch.record, Duration::from_secs(5)).unwrap();
+        assert_eq!(cluster.processes(&id), 0);
+    }
+}
+
+fn an_executor_that_is_told_to_end_is_called_back() {
+    let cluster = Cluster::new(ExecutionMode::Submit);
+    let launch = cluster.launch();
+    let id = cluster.execution().id;
+    cluster.wait_until_started(&id);
+    let kept = cluster.work_dir().container(ContainerId(1)).path().join("position");
+    fs::write(&kept, "7").unwrap();
+    signal(cluster.executor(1).unwrap(), Signal::TERM);
+    wait_for("another executor", || cluster.executor_starts(1) == 2);
+    cluster.wait_until_started(&id);
+    assert_eq!(fs::read_to_string(kept).unwrap(), "7", "what components keep in the folder stays");
+    Local::default().kill(&launch.record, Duration::from_secs(5)).unwrap();
+}
+
+fn a_run_killed_with_a_dead_container_leaves_nothing() {
+    let cluster = Cluster::new(ExecutionMode::Run);
+    let id = cluster.execution().id;
+    let mut run = cluster.start_run();
+    cluster.wait_until_started(&id);
+    cluster.kill_container(2);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_for("all processes to end", || cluster.processes(&id) == 0);
+    assert_eq!(files_below(cluster.home.path()), Vec::<PathBuf>::new());
+    assert_eq!(cluster.state().topologies().unwrap(), [""; 0]);
 }
 
 fn a_second_executor_is_refused() {

@@ -1,15 +1,14 @@
 //! Following a topology that was started here, until it has come where it should, ends, fails or is interrupted.
 
+use super::executors::Executors;
 use super::interrupts::{Interrupts, Wish};
 use super::link::Link;
 use super::progress::{Progress, report_line};
 use super::start::Started;
-use crate::executor;
 use crate::layout::WorkDir;
 use crate::scheduler::LaunchedExecutor;
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::message::{Message, Request, Severity, TopologyState, TopologyStatus};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// How long one turn waits for the tmaster to say something; also how late a Ctrl-C may be seen.
@@ -17,8 +16,6 @@ const TURN: Duration = Duration::from_millis(50);
 /// How often a live line is renewed, and how often reports are asked for without one.
 const LIVE_EVERY: Duration = Duration::from_millis(250);
 const QUIET_EVERY: Duration = Duration::from_secs(1);
-/// How long the last status may take when every executor has ended already.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long executors may take to end by themselves after the last status.
 const EXECUTORS_END: Duration = Duration::from_secs(5);
 
@@ -73,20 +70,26 @@ pub(crate) fn follow(
     progress: &mut Progress,
     until: &Until,
 ) -> Ending {
-    let work_dir = WorkDir::at(&started.execution.work_dir);
+    let taken = std::mem::take(&mut started.executors);
+    let mut executors = Executors::new(taken, &started.topology.config);
+    let ending = follow_with(started, &mut executors, interrupts, progress, until);
+    started.executors = executors.into_inner();
+    ending
+}
+
+fn follow_with(
+    started: &Started,
+    executors: &mut Executors,
+    interrupts: &mut Interrupts,
+    progress: &mut Progress,
+    until: &Until,
+) -> Ending {
     let begun = Instant::now();
     let mut link = match Link::new(&started.state, &started.topology.name, &started.execution) {
         Ok(link) => link.watch(),
         Err(failure) => return Ending::Failed(failure.message),
     };
-    let mut watch = Watch {
-        drained: false,
-        flowed: false,
-        ask_at: begun,
-        calm_since: begun,
-        deaths: 0,
-        all_ended_at: None,
-    };
+    let mut watch = Watch { drained: false, flowed: false, ask_at: begun, calm_since: begun, deaths: 0 };
     loop {
         if watch.interrupted(interrupts.wish(), &mut link, progress) {
             return Ending::Interrupted;
@@ -98,7 +101,7 @@ pub(crate) fn follow(
                 return ending;
             }
         }
-        if let Some(ending) = watch.executors(&mut started.executors, &work_dir) {
+        if let Some(ending) = executors.turn(started, progress) {
             return ending;
         }
         if let Until::Running(limit) = until
@@ -118,7 +121,6 @@ struct Watch {
     calm_since: Instant,
     /// How many deaths of tasks are known.
     deaths: usize,
-    all_ended_at: Option<Instant>,
 }
 
 impl Watch {
@@ -173,44 +175,12 @@ impl Watch {
             link.say(&Message::StatusRequest);
         }
     }
-
-    /// What the executors' ends mean, if anything yet.
-    fn executors(&mut self, executors: &mut [LaunchedExecutor], work_dir: &WorkDir) -> Option<Ending> {
-        let mut ended = 0;
-        for executor in executors.iter_mut() {
-            let Ok(Some(status)) = executor.try_wait() else { continue };
-            ended += 1;
-            if !status.success() && last_status(work_dir).is_none() {
-                return Some(Ending::Failed(why_it_ended(executor, status, work_dir)));
-            }
-        }
-        if ended < executors.len() {
-            return None;
-        }
-        if let Some(status) = last_status(work_dir) {
-            return Some(Ending::Final(Box::new(status)));
-        }
-        let since = *self.all_ended_at.get_or_insert_with(Instant::now);
-        let reason = "all its processes have ended, and its tmaster left no last status".to_owned();
-        (since.elapsed() > LAST_WORDS).then_some(Ending::Failed(reason))
-    }
 }
 
 /// What the tmaster wrote last of all.
 pub(crate) fn last_status(work_dir: &WorkDir) -> Option<TopologyStatus> {
     let path = work_dir.container(ContainerId(0)).final_status();
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-/// The reason that an executor left, or what it said before it could.
-fn why_it_ended(executor: &mut LaunchedExecutor, status: ExitStatus, work_dir: &WorkDir) -> String {
-    let failures = executor::Failure::find(work_dir);
-    if !failures.is_empty() {
-        return failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    }
-    let words = executor.early_words();
-    let words = if words.is_empty() { String::new() } else { format!("; it said:\n{words}") };
-    format!("the executor of container {} ended ({status}){words}", executor.container)
 }
 
 /// Gives the executors time to end in good order, after the last status.

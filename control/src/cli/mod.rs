@@ -4,12 +4,13 @@
 //! * `run`, `submit`, `kill`, `list`, `status`, `plan`, `logs`, `validate`, `config`: the commands.
 //! * [`roles`]: the processes of a topology, which an executor or a scheduler starts.
 //! * [`load`]: a topology from what was typed; [`start`]: from a topology to its processes, and the way back;
-//!   [`link`]: the conversation with a tmaster; [`progress`]: the live line.
+//!   [`executors`]: what their ends mean, and starting them again; [`link`]: the conversation with a tmaster; [`progress`]: the live line.
 //!
 //! No command is needed by another process of a topology to go on: each reads the state and asks the tmaster.
 
 mod args;
 mod config;
+mod executors;
 mod failure;
 mod follow;
 mod interrupts;

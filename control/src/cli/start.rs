@@ -9,8 +9,11 @@ use super::failure::{Failure, Kind};
 use super::validate::pack;
 use crate::executor;
 use crate::layout::WorkDir;
-use crate::scheduler::{self, LaunchRequest, LaunchedExecutor, Scheduler, SchedulerRecord};
+use crate::scheduler::{
+    self, LaunchRequest, LaunchedExecutor, Revival, ReviveError, Scheduler, SchedulerRecord,
+};
 use crate::state::{Execution, ExecutionMode, State};
+use egret_dataplane::ids::ContainerId;
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::plan::{PackingPlan, Topology};
 use std::os::fd::AsFd;
@@ -27,6 +30,9 @@ pub(crate) struct Started {
     pub(crate) topology: Topology,
     pub(crate) execution: Execution,
     pub(crate) executors: Vec<LaunchedExecutor>,
+    packing: PackingPlan,
+    /// Its standard output is that of the topology; otherwise its standard error is.
+    prints_to_stdout: bool,
     record: SchedulerRecord,
     scheduler: Box<dyn Scheduler>,
 }
@@ -55,10 +61,22 @@ pub(crate) fn start(context: &Context, topology: Topology, mode: ExecutionMode) 
         return Err(Failure::new(Kind::Exists, text));
     }
     let execution = new_execution(context, &name, mode, stdin)?;
-    let result = launch(context, &state, scheduler.as_ref(), &topology, &packing, &execution);
+    // With `--json` stdout is one document, and what a topology prints is not it.
+    let prints_to_stdout = !context.output.json;
+    let request = Request { topology: &topology, packing: &packing, execution: &execution, prints_to_stdout };
+    let result = launch(&state, scheduler.as_ref(), request);
     drop(lock);
     match result {
-        Ok((record, executors)) => Ok(Started { state, topology, execution, executors, record, scheduler }),
+        Ok((record, executors)) => Ok(Started {
+            state,
+            topology,
+            execution,
+            executors,
+            packing,
+            prints_to_stdout,
+            record,
+            scheduler,
+        }),
         Err(failure) => {
             let record = bare_record(&execution.id);
             if let Err(error) = remove(&state, scheduler.as_ref(), &name, &execution, &record) {
@@ -91,29 +109,57 @@ fn new_execution(
     })
 }
 
+/// What is to be started.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    topology: &'a Topology,
+    packing: &'a PackingPlan,
+    execution: &'a Execution,
+    prints_to_stdout: bool,
+}
+
+impl Request<'_> {
+    /// Has `act` do it.
+    fn with<T>(&self, state: &State, act: impl FnOnce(&LaunchRequest<'_>) -> T) -> T {
+        let Self { topology, packing, execution, prints_to_stdout } = *self;
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let printed = if prints_to_stdout { stdout.as_fd() } else { stderr.as_fd() };
+        let stdout = (execution.mode == ExecutionMode::Run).then_some(printed);
+        act(&LaunchRequest { state_url: state.url(), topology, packing, execution, stdout })
+    }
+}
+
 fn launch(
-    context: &Context,
     state: &State,
     scheduler: &dyn Scheduler,
-    topology: &Topology,
-    packing: &PackingPlan,
-    execution: &Execution,
+    request: Request<'_>,
 ) -> Result<(SchedulerRecord, Vec<LaunchedExecutor>), Failure> {
+    let (topology, execution) = (request.topology, request.execution);
     state.create_topology(topology)?;
-    state.put_packing_plan(packing)?;
+    state.put_packing_plan(request.packing)?;
     WorkDir::at(&execution.work_dir).create().map_err(Failure::failed)?;
     state.put_execution(&topology.name, execution)?;
-    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-    // With `--json` stdout is one document, and what a topology prints is not it.
-    let printed = if context.output.json { stderr.as_fd() } else { stdout.as_fd() };
-    let stdout = (execution.mode == ExecutionMode::Run).then_some(printed);
-    let request = LaunchRequest { state_url: state.url(), topology, packing, execution, stdout };
-    let launched = scheduler.launch(&request).map_err(Failure::failed)?;
+    let launched = request.with(state, |launch| scheduler.launch(launch)).map_err(Failure::failed)?;
     state.put_scheduler_record(&topology.name, &launched.record)?;
     Ok((launched.record, launched.executors))
 }
 
 impl Started {
+    /// Starts the executor of a container again; to be called on the thread that started the topology.
+    ///
+    /// # Errors
+    /// When it cannot be started now.
+    pub(crate) fn revive(&self, container: ContainerId) -> Result<Revival, ReviveError> {
+        let request = Request {
+            topology: &self.topology,
+            packing: &self.packing,
+            execution: &self.execution,
+            prints_to_stdout: self.prints_to_stdout,
+        };
+        let scheduler = self.scheduler.as_ref();
+        request.with(&self.state, |request| scheduler::revive(&self.state, scheduler, request, container))
+    }
+
     /// Ends every process and removes every trace; a submitted topology's logs stay.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! A running child: its pidfd, its output and its log.
 
 use super::spawn::spawn_bound;
+use super::supervisor::End;
 use crate::logs::RotatedLog;
 use rustix::fs::OFlags;
 use rustix::process::{
@@ -111,6 +112,17 @@ impl RunningChild {
     pub(super) fn into_last_lines(mut self) -> Vec<String> {
         self.drain();
         self.last_lines.finish()
+    }
+}
+
+impl Death {
+    /// Whose doing it was.
+    pub(super) fn end(&self) -> End {
+        match (self.code, self.signal) {
+            (Some(0), _) => End::Orderly,
+            (_, Some(signal)) if signal == Signal::KILL.as_raw() => End::Killed,
+            _ => End::Failed,
+        }
     }
 }
 

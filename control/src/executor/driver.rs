@@ -3,7 +3,8 @@
 use super::child::RunningChild;
 use super::commands::Commands;
 use super::failure::Failure;
-use super::supervisor::{Effect, Outcome, Supervisor};
+use super::starts::Starts;
+use super::supervisor::{Effect, End, Outcome, Supervisor};
 use crate::layout::{ContainerDir, ProcessName};
 use crate::logs::{Retention, RotatedLog};
 use egret_dataplane::ids::{ContainerId, Incarnation};
@@ -25,8 +26,18 @@ pub(super) trait Outside {
     /// Takes what woke the loop, and says whether the executor was told to end. `children` are not reaped yet.
     fn woken(&mut self, children: &[u32]) -> bool;
 
-    /// Anything to be done once a turn.
-    fn turn(&mut self) {}
+    /// What else wakes the loop when it becomes readable.
+    fn more_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// How long until `turn` must be called, if nothing else happens.
+    fn due_in(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Anything to be done once a turn. `ending` tells that the container is ending.
+    fn turn(&mut self, _ending: bool) {}
 }
 
 /// A container at work.
@@ -36,6 +47,7 @@ pub(super) struct Driver<'a, C> {
     commands: C,
     retention: Retention,
     supervisor: Supervisor,
+    starts: Starts,
     children: Vec<Option<RunningChild>>,
     started: Instant,
     /// Of the process that the container gave up on.
@@ -46,6 +58,8 @@ pub(super) struct Driver<'a, C> {
 #[derive(Clone, Copy)]
 enum Source {
     Outside,
+    /// What the outside sees to in its turn.
+    More,
     Death(usize),
     Output(usize),
 }
@@ -59,9 +73,11 @@ impl<'a, C: Commands> Driver<'a, C> {
         (names, policy): (Vec<ProcessName>, super::supervisor::Policy),
     ) -> Self {
         let children = names.iter().map(|_| None).collect();
-        let supervisor = Supervisor::new(names, policy);
+        let starts = Starts::read(dir);
+        let processes = names.into_iter().map(|name| (starts.of(&name), name)).map(|(n, name)| (name, n));
+        let supervisor = Supervisor::new(processes.collect(), policy);
         let started = Instant::now();
-        Self { container, dir, commands, retention, supervisor, children, started, failure: None }
+        Self { container, dir, commands, retention, supervisor, starts, children, started, failure: None }
     }
 
     /// Runs until no child is left. The failure is that of the process it gave up on.
@@ -85,11 +101,12 @@ impl<'a, C: Commands> Driver<'a, C> {
                             self.supervisor.terminate(self.now(), &mut effects);
                         }
                     }
+                    Source::More => {}
                     Source::Output(index) => self.drain(index),
                     Source::Death(index) => self.reap(index, &mut effects)?,
                 }
             }
-            outside.turn();
+            outside.turn(self.supervisor.is_ending());
         }
     }
 
@@ -112,13 +129,16 @@ impl<'a, C: Commands> Driver<'a, C> {
 
     fn spawn(&mut self, index: usize, incarnation: Incarnation, effects: &mut Vec<Effect>) {
         let name = self.supervisor.name(index).clone();
+        if let Err(error) = self.starts.note(self.dir, &name, incarnation) {
+            warn!(process = %name, %error, "its start cannot be noted");
+        }
         match self.start(&name, incarnation) {
             Ok(child) => {
                 info!(process = %name, pid = child.pid(), %incarnation, "started");
                 self.children[index] = Some(child);
             }
             Err(error) => {
-                self.died(index, None, &format!("could not be started: {error}"), Vec::new(), effects)
+                self.died(index, End::Failed, &format!("could not be started: {error}"), Vec::new(), effects)
             }
         }
     }
@@ -148,6 +168,10 @@ impl<'a, C: Commands> Driver<'a, C> {
     fn wait(&self, outside: &impl Outside) -> io::Result<Vec<Source>> {
         let mut sources = vec![Source::Outside];
         let mut fds = vec![PollFd::from_borrowed_fd(outside.wake_fd(), PollFlags::IN)];
+        for fd in outside.more_fds() {
+            sources.push(Source::More);
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        }
         for (index, child) in self.children.iter().enumerate() {
             let Some(child) = child else { continue };
             // Output comes before the death that follows it.
@@ -158,7 +182,8 @@ impl<'a, C: Commands> Driver<'a, C> {
             sources.push(Source::Death(index));
             fds.push(PollFd::from_borrowed_fd(child.death_fd(), PollFlags::IN));
         }
-        let timeout = self.supervisor.next_tick().map(|due| due.saturating_sub(self.now()));
+        let own = self.supervisor.next_tick().map(|due| due.saturating_sub(self.now()));
+        let timeout = own.into_iter().chain(outside.due_in()).min();
         let timeout =
             timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         match poll(&mut fds, timeout.as_ref()) {
@@ -181,20 +206,20 @@ impl<'a, C: Commands> Driver<'a, C> {
         let Some(death) = child.try_reap()? else { return Ok(()) };
         let last_lines = self.children[index].take().map(RunningChild::into_last_lines).unwrap_or_default();
         let _ = std::fs::remove_file(self.dir.pid_file(self.supervisor.name(index)));
-        self.died(index, death.code, &death.to_string(), last_lines, effects);
+        self.died(index, death.end(), &death.to_string(), last_lines, effects);
         Ok(())
     }
 
     fn died(
         &mut self,
         index: usize,
-        code: Option<i32>,
+        end: End,
         reason: &str,
         last_lines: Vec<String>,
         effects: &mut Vec<Effect>,
     ) {
         let now = self.now();
-        self.supervisor.exited(index, code, now, effects);
+        self.supervisor.exited(index, end, now, effects);
         let process = self.supervisor.name(index);
         match self.supervisor.waits(index, now) {
             Some(delay) => warn!(%process, "{reason}; starting it again in {} ms", delay.as_millis()),
@@ -210,7 +235,7 @@ impl<'a, C: Commands> Driver<'a, C> {
                 process: process.to_string(),
                 component,
                 task,
-                deaths: self.supervisor.deaths_in_a_row(index),
+                deaths: self.supervisor.failures_in_a_row(index),
                 reason: reason.to_owned(),
                 last_lines,
             });

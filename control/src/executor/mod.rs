@@ -3,7 +3,8 @@
 //! * `supervisor`: what to do when, without doing it.
 //! * `driver`: the loop that does it; `child` is one child of it, `commands` how it is started.
 //! * `outside`: signals, and the children of children.
-//! * `session`: the executor's own setting up and cleaning up.
+//! * `session`: the executor's own setting up and cleaning up; `starts`: what it remembers of the executors before it.
+//! * `wards`: the executors of other containers that this one starts again when they die.
 //!
 //! No child outlives its executor: the kernel kills it with the executor, and what user code started is found as an
 //! orphan of this process.
@@ -15,9 +16,12 @@ mod failure;
 mod outside;
 mod session;
 mod spawn;
+mod starts;
 mod supervisor;
+mod wards;
 
 pub use failure::Failure;
+pub use starts::Starts;
 
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::plan::{Component, PackingPlan, Program, Topology};

@@ -1,8 +1,11 @@
-//! What comes to an executor from outside: signals, orphans that user code left, and the length of its own log.
+//! What comes to an executor from outside: signals, orphans that user code left, deaths of other executors, and the
+//! length of its own log.
 
 use super::driver::Outside;
+use super::wards::Wards;
 use crate::logs::RotatedLog;
 use crate::scheduler::sweep;
+use egret_dataplane::ids::ContainerId;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read};
@@ -56,12 +59,44 @@ impl Outside for Signals {
         self.told_to_end.load(Ordering::Acquire)
     }
 
-    fn turn(&mut self) {
+    fn turn(&mut self, _ending: bool) {
         let Some(log) = &mut self.own_log else { return };
         let rotated = log.rotate_if_full();
         if let Err(error) = rotated.and_then(|full| if full { redirect_output(log) } else { Ok(()) }) {
             warn!(%error, "the executor's log cannot be rotated");
         }
+    }
+}
+
+/// What an executor hears of: its signals, and the executors it looks after.
+pub(super) struct World<'a> {
+    pub(super) signals: &'a mut Signals,
+    pub(super) wards: Wards<'a>,
+}
+
+impl Outside for World<'_> {
+    fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.signals.wake_fd()
+    }
+
+    fn woken(&mut self, children: &[u32]) -> bool {
+        self.signals.woken(children)
+    }
+
+    fn more_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.wards.death_fds()
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        self.wards.due_in()
+    }
+
+    fn turn(&mut self, ending: bool) {
+        self.signals.turn(ending);
+        if ending {
+            self.wards.leave();
+        }
+        self.wards.turn();
     }
 }
 
@@ -82,11 +117,13 @@ fn reap_orphans(children: &[u32]) {
     }
 }
 
-/// Ends every process that is still below this one, once its own children are reaped.
-pub(super) fn end_orphans() -> io::Result<()> {
+/// Ends every process that is still below this one, once its own children are reaped. What is of other containers, as the
+/// executors that this one started again, is left alone.
+pub(super) fn end_orphans(container: ContainerId) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {
-        let left = sweep::own_children()?;
+        let mut left = sweep::own_children()?;
+        left.retain(|p| p.container.is_none_or(|other| other == container));
         if left.is_empty() {
             reap_orphans(&[]);
             return Ok(());

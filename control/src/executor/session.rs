@@ -4,12 +4,17 @@ use super::ExecutorOptions;
 use super::commands::{ContainerCommands, processes};
 use super::driver::Driver;
 use super::failure::Failure;
-use super::outside::{Signals, end_orphans};
+use super::outside::{Signals, World, end_orphans};
+use super::starts::Starts;
 use super::supervisor::{Outcome, Policy};
-use crate::layout::{ContainerDir, ProcessName, RUNNER_PID_ENV, WorkDir};
+use super::wards::{Surroundings, Wards};
+use crate::backoff::Backoff;
+use crate::layout::{ContainerDir, ExecutorPresence, ProcessName, RUNNER_PID_ENV, WorkDir};
 use crate::logs::{Retention, RotatedLog};
+use crate::scheduler::sweep;
 use crate::state::{Execution, ExecutionMode, State};
 use anyhow::Context;
+use egret_dataplane::ids::{ContainerId, Incarnation};
 use egret_dataplane::plan::{PackingPlan, Topology, config};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
@@ -20,11 +25,15 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// After how many deaths in a row of one process a run fails.
+/// After how many failures in a row of one process a run fails.
 const RUN_GIVES_UP_AFTER: u32 = 3;
+/// How long the container may be locked by somebody who looks whether it has an executor.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+/// How long the processes that a dead executor left may take to end when killed.
+const LEFTOVERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
 pub(super) struct Session<'a> {
@@ -40,7 +49,7 @@ pub(super) struct Session<'a> {
     /// The standard output of `egret run`.
     stdout: Option<OwnedFd>,
     /// Locked as long as this executor lives, so that a container has one.
-    _pid_file: File,
+    pid_file: Option<File>,
 }
 
 impl<'a> Session<'a> {
@@ -49,7 +58,7 @@ impl<'a> Session<'a> {
         // It fails for a process that leads its group already, as when typed in a shell.
         let _ = setsid();
         set_child_subreaper(Some(getpid())).context("cannot become the parent of orphans")?;
-        let mut signals = Signals::take().context("cannot take over the signals")?;
+        let signals = Signals::take().context("cannot take over the signals")?;
         let state = State::open(&options.state_url)?;
         let name = &options.topology;
         let missing = || format!("topology `{name}` is not in the state {}", options.state_url);
@@ -63,14 +72,9 @@ impl<'a> Session<'a> {
         let topology = state.topology(name)?.with_context(missing)?;
         let packing = state.packing_plan(name)?.with_context(missing)?;
         let dir = work_dir.container(options.container);
-        dir.create().with_context(|| format!("cannot make {}", dir.path().display()))?;
-        let pid_file = take_pid_file(&dir)?;
-        let run = execution.mode == ExecutionMode::Run;
-        let stdout = run.then(|| fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)).transpose()?;
-        let log = RotatedLog::open(dir.log(&ProcessName::Executor), retention(&topology))?;
-        signals.log_to(log)?;
-        info!(topology = %name, container = %options.container, execution = %execution.id, "executor begins");
-        Ok(Self {
+        let session = Self {
+            pid_file: None,
+            stdout: None,
             options,
             state,
             execution,
@@ -80,26 +84,63 @@ impl<'a> Session<'a> {
             dir,
             signals,
             runner,
-            stdout,
-            _pid_file: pid_file,
-        })
+        };
+        session.take_over()
+    }
+
+    /// Makes the container this executor's own.
+    fn take_over(mut self) -> anyhow::Result<Self> {
+        match self.settle() {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let is_another_s = self.pid_file.is_none() && self.dir.executor()? == ExecutorPresence::Lives;
+                if is_gone(self.runner) && !is_another_s {
+                    self.clean_up(Outcome::Terminated, None)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        let dir = &self.dir;
+        dir.create().with_context(|| format!("cannot make {}", dir.path().display()))?;
+        self.pid_file = Some(take_pid_file(dir)?);
+        if self.execution.mode == ExecutionMode::Run {
+            self.stdout = Some(fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?);
+        }
+        let log = RotatedLog::open(dir.log(&ProcessName::Executor), retention(&self.topology))?;
+        self.signals.log_to(log)?;
+        let mut starts = Starts::read(dir);
+        let incarnation = Incarnation(starts.of(&ProcessName::Executor) + 1);
+        starts.note(dir, &ProcessName::Executor, incarnation).context("cannot note this start")?;
+        let (topology, container, execution) =
+            (&self.topology.name, self.options.container, &self.execution.id);
+        info!(%topology, %container, %execution, %incarnation, "executor begins");
+        if incarnation > Incarnation(1) {
+            let left = sweep::clear_container(execution, container, LEFTOVERS_PATIENCE)
+                .context("the processes of the executor before this one cannot be ended")?;
+            dir.remove_stale().context("what the executor before this one left cannot be removed")?;
+            warn!(killed = left, "the executor before this one died with its container; it starts again");
+        }
+        Ok(())
     }
 
     /// Runs the container and leaves nothing that should not stay.
     pub(super) fn run(mut self) -> anyhow::Result<ExitCode> {
         let ended = self.drive();
-        if let Err(error) = end_orphans() {
+        if let Err(error) = end_orphans(self.options.container) {
             warn!(%error, "not all processes of the container could be ended");
         }
         let (outcome, failure) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                self.clean_up(None)?;
+                self.clean_up(Outcome::Terminated, None)?;
                 return Err(error);
             }
         };
         info!(?outcome, "executor ends");
-        self.clean_up(failure)?;
+        self.clean_up(outcome, failure)?;
         Ok(ExitCode::from(u8::from(matches!(outcome, Outcome::GaveUp(_)))))
     }
 
@@ -115,26 +156,35 @@ impl<'a> Session<'a> {
             stdin: self.execution.stdin,
             stdout: self.stdout.as_ref().map(OwnedFd::try_clone).transpose()?,
         };
-        let policy = self.policy();
+        let policy = Policy {
+            backoff: Backoff::of(&self.topology.config),
+            give_up_after: (self.execution.mode == ExecutionMode::Run).then_some(RUN_GIVES_UP_AFTER),
+        };
         let retention = retention(&self.topology);
         let mut driver = Driver::new(container, &self.dir, commands, retention, (names, policy));
-        Ok(driver.run(&mut self.signals)?)
+        let wards = Wards::new(Surroundings {
+            options: self.options,
+            state: &self.state,
+            execution: &self.execution,
+            topology: &self.topology,
+            packing: &self.packing,
+            work_dir: &self.work_dir,
+        });
+        Ok(driver.run(&mut World { signals: &mut self.signals, wards })?)
     }
 
-    fn policy(&self) -> Policy {
-        let ms = |key| Duration::from_millis(self.topology.config.number(key));
-        let gives_up = self.execution.mode == ExecutionMode::Run;
-        Policy {
-            delay: ms(config::RESTART_DELAY_MS),
-            delay_max: ms(config::RESTART_DELAY_MAX_MS),
-            give_up_after: gives_up.then_some(RUN_GIVES_UP_AFTER),
-        }
-    }
-
-    fn clean_up(&self, failure: Option<Failure>) -> anyhow::Result<()> {
+    /// What was told to end, or failed, leaves its folder as a dead one would: it may be called back, and whoever ends
+    /// the topology cleans up.
+    fn clean_up(&self, outcome: Outcome, failure: Option<Failure>) -> anyhow::Result<()> {
         if is_gone(self.runner) {
             self.dir.remove()?;
             return clean_up_for_runner(&self.state, &self.topology.name, &self.execution, &self.work_dir);
+        }
+        if outcome == Outcome::Terminated {
+            return Ok(self.dir.remove_stale()?);
+        }
+        if outcome == Outcome::Completed && self.options.container == ContainerId(0) {
+            clear_dead_containers(&self.execution, &self.work_dir, ContainerDir::remove_all_but_logs)?;
         }
         self.dir.remove_all_but_logs()?;
         failure.map_or(Ok(()), |failure| failure.write(&self.work_dir))?;
@@ -162,9 +212,18 @@ fn clean_up_for_runner(
     execution: &Execution,
     work_dir: &WorkDir,
 ) -> anyhow::Result<()> {
-    if !work_dir.containers().is_empty() {
-        return Ok(());
+    for (_, dir) in work_dir.containers() {
+        // One without a pid file has just begun, or has ended and left its logs.
+        let lives = match dir.executor()? {
+            ExecutorPresence::Lives => true,
+            ExecutorPresence::Died => false,
+            ExecutorPresence::Absent => dir.pid_dir().exists(),
+        };
+        if lives {
+            return Ok(());
+        }
     }
+    clear_dead_containers(execution, work_dir, ContainerDir::remove)?;
     work_dir.remove()?;
     // Another execution may have the name by now.
     if state.execution(name)?.is_some_and(|present| present.id == execution.id) {
@@ -173,17 +232,38 @@ fn clean_up_for_runner(
     Ok(())
 }
 
+/// Ends what executors left that died and were not started again, and removes their files.
+fn clear_dead_containers(
+    execution: &Execution,
+    work_dir: &WorkDir,
+    remove: fn(&ContainerDir) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    for (container, dir) in work_dir.containers() {
+        if dir.executor()? == ExecutorPresence::Died {
+            sweep::clear_container(&execution.id, container, LEFTOVERS_PATIENCE)?;
+            remove(&dir)?;
+        }
+    }
+    Ok(())
+}
+
 fn take_pid_file(dir: &ContainerDir) -> anyhow::Result<File> {
     let path = dir.pid_file(&ProcessName::Executor);
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let other = dir.pid(&ProcessName::Executor).unwrap_or_default();
-            anyhow::bail!("the container has an executor already, process {other} ({})", path.display());
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let other = dir.pid(&ProcessName::Executor).unwrap_or_default();
+                anyhow::bail!("the container has an executor already, process {other} ({})", path.display());
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     file.set_len(0)?;
     writeln!(file, "{}", getpid().as_raw_nonzero())?;

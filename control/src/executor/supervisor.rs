@@ -8,15 +8,15 @@
 //! | told to terminate | end | – |
 //! | [`PATIENCE`] after the ending began | – | kill what is left |
 //!
-//! The delay doubles with each death in a row; a process that lived for [`STEADY`] begins a new row. Time is given as
-//! the duration since the executor's start.
+//! The delay grows with each death in a row, as [`Backoff`] says. A process that was killed from outside (SIGKILL) did not
+//! fail by itself: such deaths count for the delay, but not for giving up. Time is given as the duration since the
+//! executor's start.
 
+use crate::backoff::{Backoff, Row, STEADY};
 use crate::layout::ProcessName;
 use egret_dataplane::ids::Incarnation;
 use std::time::Duration;
 
-/// A process that lived this long did not fail at its start.
-pub(super) const STEADY: Duration = Duration::from_secs(30);
 /// How long children get to end after they were asked to.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// An instance that exits 0 is taken to end with its topology. When its stmgr, which waits for its instances no longer
@@ -26,11 +26,9 @@ const ORDERLY_INSTANCE: Duration = Duration::from_secs(5);
 /// How deaths are answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    /// Before the first restart in a row.
-    pub(super) delay: Duration,
-    /// What the delay grows to.
-    pub(super) delay_max: Duration,
-    /// After how many deaths in a row of one process the container fails; without it, never.
+    /// The pauses before restarts.
+    pub(super) backoff: Backoff,
+    /// After how many failures in a row of one process the container fails; without it, never.
     pub(super) give_up_after: Option<u32>,
 }
 
@@ -43,6 +41,17 @@ pub(super) enum Effect {
     Terminate(usize),
     /// Force it to end.
     Kill(usize),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With exit status 0.
+    Orderly,
+    /// By its own doing, or it could not be started.
+    Failed,
+    /// Somebody sent it SIGKILL.
+    Killed,
 }
 
 /// Why a container ended.
@@ -67,8 +76,11 @@ enum Life {
 struct Process {
     name: ProcessName,
     life: Life,
+    /// Over all executors of the container.
     starts: u32,
-    deaths_in_a_row: u32,
+    deaths: Row,
+    /// The deaths of that row that were its own doing.
+    failures: Row,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,20 +99,26 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// All processes are due at once.
-    pub(super) fn new(names: Vec<ProcessName>, policy: Policy) -> Self {
+    /// All processes are due at once. Each comes with how often it was started by the executors before this one.
+    pub(super) fn new(processes: Vec<(ProcessName, u32)>, policy: Policy) -> Self {
         let life = Life::Waiting { until: Duration::ZERO };
-        let process = |name| Process { name, life, starts: 0, deaths_in_a_row: 0 };
-        Self { processes: names.into_iter().map(process).collect(), policy, ending: None }
+        let (deaths, failures) = (Row::default(), Row::default());
+        let process = |(name, starts)| Process { name, life, starts, deaths, failures };
+        Self { processes: processes.into_iter().map(process).collect(), policy, ending: None }
     }
 
     pub(super) fn name(&self, index: usize) -> &ProcessName {
         &self.processes[index].name
     }
 
-    /// Deaths of a process without a long life between them.
-    pub(super) fn deaths_in_a_row(&self, index: usize) -> u32 {
-        self.processes[index].deaths_in_a_row
+    /// Failures of a process without a long life between them.
+    pub(super) fn failures_in_a_row(&self, index: usize) -> u32 {
+        self.processes[index].failures.deaths()
+    }
+
+    /// Whether the container is ending.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
     /// How long the process at this position waits for its restart yet.
@@ -141,14 +159,8 @@ impl Supervisor {
         waiting.min()
     }
 
-    /// A process ended, or could not be started. `code` is its exit status unless a signal ended it.
-    pub(super) fn exited(
-        &mut self,
-        index: usize,
-        code: Option<i32>,
-        now: Duration,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// A process ended, or could not be started.
+    pub(super) fn exited(&mut self, index: usize, end: End, now: Duration, effects: &mut Vec<Effect>) {
         let process = &mut self.processes[index];
         let Life::Running { since } = process.life else { return };
         process.life = Life::Done;
@@ -156,16 +168,22 @@ impl Supervisor {
             return;
         }
         let is_instance = matches!(process.name, ProcessName::Instance(..));
-        if code == Some(0) && !is_instance {
+        if end == End::Orderly && !is_instance {
             return self.end(Outcome::Completed, now, effects);
         }
-        let steady = now.saturating_sub(since) >= STEADY;
-        process.deaths_in_a_row = if steady { 1 } else { process.deaths_in_a_row.saturating_add(1) };
-        if self.policy.give_up_after.is_some_and(|most| process.deaths_in_a_row >= most) {
-            return self.end(Outcome::GaveUp(index), now, effects);
+        let lived = now.saturating_sub(since);
+        process.deaths.died(lived);
+        if lived >= STEADY {
+            process.failures = Row::default();
         }
-        let mut delay = self.policy.delay_after(process.deaths_in_a_row);
-        if code == Some(0) {
+        if end != End::Killed {
+            process.failures.died(lived);
+            if self.policy.give_up_after.is_some_and(|most| process.failures.deaths() >= most) {
+                return self.end(Outcome::GaveUp(index), now, effects);
+            }
+        }
+        let mut delay = self.policy.backoff.after(process.deaths);
+        if end == End::Orderly {
             delay = delay.max(ORDERLY_INSTANCE);
         }
         process.life = Life::Waiting { until: now + delay };
@@ -203,14 +221,6 @@ impl Supervisor {
     }
 }
 
-impl Policy {
-    /// The delay after the `deaths`th death in a row.
-    fn delay_after(&self, deaths: u32) -> Duration {
-        let doublings = deaths.saturating_sub(1).min(31);
-        self.delay.saturating_mul(1 << doublings).min(self.delay_max.max(self.delay))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,13 +229,9 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn supervisor(give_up_after: Option<u32>) -> Supervisor {
-        let names = vec![ProcessName::Stmgr, ProcessName::Instance(TaskId(1), "a".to_owned())];
-        let policy = Policy {
-            delay: Duration::from_millis(100),
-            delay_max: Duration::from_millis(700),
-            give_up_after,
-        };
-        Supervisor::new(names, policy)
+        let names = [ProcessName::Stmgr, ProcessName::Instance(TaskId(1), "a".to_owned())];
+        let backoff = Backoff { delay: Duration::from_millis(100), delay_max: Duration::from_millis(700) };
+        Supervisor::new(names.map(|name| (name, 0)).into(), Policy { backoff, give_up_after })
     }
 
     fn effects(act: impl FnOnce(&mut Vec<Effect>)) -> Vec<Effect> {
@@ -244,28 +250,44 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_doubles_up_to_its_bound_and_a_long_life_resets_it() {
+    fn each_restart_is_a_new_incarnation_after_a_longer_delay() {
         let mut s = supervisor(None);
         let mut now = Duration::ZERO;
         effects(|e| s.tick(now, e));
         for (n, delay_ms) in (2..).zip([100, 200, 400, 700, 700]) {
-            effects(|e| s.exited(1, None, now, e));
+            effects(|e| s.exited(1, if n % 2 == 0 { End::Failed } else { End::Killed }, now, e));
             assert_eq!(s.next_tick(), Some(now + Duration::from_millis(delay_ms)));
             now += Duration::from_millis(delay_ms);
             assert_eq!(effects(|e| s.tick(now, e)), [Effect::Spawn(1, Incarnation(n))]);
         }
-        now += STEADY;
-        effects(|e| s.exited(1, Some(101), now, e));
-        assert_eq!(s.next_tick(), Some(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn incarnations_go_on_from_those_of_the_executor_before() {
+        let policy = supervisor(None).policy;
+        let mut s = Supervisor::new(vec![(ProcessName::Stmgr, 7)], policy);
+        assert_eq!(effects(|e| s.tick(SECOND, e)), [Effect::Spawn(0, Incarnation(8))]);
+    }
+
+    #[test]
+    fn a_process_that_is_killed_from_outside_is_not_given_up_on() {
+        let mut s = supervisor(Some(3));
+        let mut now = Duration::ZERO;
+        for _ in 0..10 {
+            effects(|e| s.tick(now, e));
+            assert_eq!(effects(|e| s.exited(1, End::Killed, now, e)), []);
+            now += SECOND;
+        }
+        assert_eq!(s.failures_in_a_row(1), 0);
     }
 
     #[test]
     fn a_stmgr_that_exits_0_ends_the_container() {
         let mut s = supervisor(Some(3));
         effects(|e| s.tick(Duration::ZERO, e));
-        assert_eq!(effects(|e| s.exited(0, Some(0), SECOND, e)), [Effect::Terminate(1)]);
+        assert_eq!(effects(|e| s.exited(0, End::Orderly, SECOND, e)), [Effect::Terminate(1)]);
         assert_eq!(s.outcome(), None);
-        effects(|e| s.exited(1, None, SECOND, e));
+        effects(|e| s.exited(1, End::Failed, SECOND, e));
         assert_eq!(s.outcome(), Some(Outcome::Completed));
     }
 
@@ -273,9 +295,9 @@ mod tests {
     fn an_instance_that_exits_0_leaves_its_stmgr_time_to_end() {
         let mut s = supervisor(Some(3));
         effects(|e| s.tick(Duration::ZERO, e));
-        assert_eq!(effects(|e| s.exited(1, Some(0), SECOND, e)), []);
+        assert_eq!(effects(|e| s.exited(1, End::Orderly, SECOND, e)), []);
         assert_eq!(effects(|e| s.tick(SECOND + PATIENCE, e)), []);
-        effects(|e| s.exited(0, Some(0), SECOND + PATIENCE, e));
+        effects(|e| s.exited(0, End::Orderly, SECOND + PATIENCE, e));
         assert_eq!(s.outcome(), Some(Outcome::Completed));
     }
 
@@ -285,12 +307,12 @@ mod tests {
         let mut now = Duration::ZERO;
         for _ in 0..2 {
             effects(|e| s.tick(now, e));
-            assert_eq!(effects(|e| s.exited(1, Some(1), now, e)), []);
+            assert_eq!(effects(|e| s.exited(1, End::Failed, now, e)), []);
             now += SECOND;
         }
         effects(|e| s.tick(now, e));
-        assert_eq!(effects(|e| s.exited(1, None, now, e)), [Effect::Terminate(0)]);
-        effects(|e| s.exited(0, Some(0), now, e));
+        assert_eq!(effects(|e| s.exited(1, End::Failed, now, e)), [Effect::Terminate(0)]);
+        effects(|e| s.exited(0, End::Orderly, now, e));
         assert_eq!(s.outcome(), Some(Outcome::GaveUp(1)));
     }
 
@@ -299,12 +321,12 @@ mod tests {
         let mut s = supervisor(None);
         effects(|e| s.tick(Duration::ZERO, e));
         assert_eq!(effects(|e| s.terminate(SECOND, e)), [Effect::Terminate(0), Effect::Terminate(1)]);
-        effects(|e| s.exited(1, None, SECOND, e));
+        effects(|e| s.exited(1, End::Failed, SECOND, e));
         assert_eq!(s.next_tick(), Some(SECOND + PATIENCE));
         assert_eq!(effects(|e| s.tick(SECOND + PATIENCE, e)), [Effect::Kill(0)]);
         assert_eq!(effects(|e| s.tick(10 * SECOND, e)), []);
         assert_eq!(s.next_tick(), None);
-        effects(|e| s.exited(0, None, 10 * SECOND, e));
+        effects(|e| s.exited(0, End::Failed, 10 * SECOND, e));
         assert_eq!(s.outcome(), Some(Outcome::Terminated));
     }
 
@@ -312,8 +334,8 @@ mod tests {
     fn terminated_while_a_restart_is_due_it_starts_nothing_more() {
         let mut s = supervisor(None);
         effects(|e| s.tick(Duration::ZERO, e));
-        effects(|e| s.exited(0, None, SECOND, e));
-        effects(|e| s.exited(1, None, SECOND, e));
+        effects(|e| s.exited(0, End::Failed, SECOND, e));
+        effects(|e| s.exited(1, End::Failed, SECOND, e));
         effects(|e| s.terminate(SECOND, e));
         assert_eq!(s.outcome(), Some(Outcome::Terminated));
         assert_eq!(effects(|e| s.tick(10 * SECOND, e)), []);

@@ -5,13 +5,13 @@ use super::{
     sweep,
 };
 use crate::executor;
-use crate::layout::{RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
+use crate::layout::{CONTAINER_ENV, RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
 use crate::state::ExecutionMode;
 use egret_dataplane::ids::ContainerId;
 use rustix::process::Signal;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the executors get to end their children before they are forced.
@@ -30,13 +30,19 @@ impl Local {
         Self { program: Some(program) }
     }
 
-    fn start(&self, request: &LaunchRequest<'_>, container: ContainerId) -> io::Result<Child> {
+    fn start(
+        &self,
+        request: &LaunchRequest<'_>,
+        container: ContainerId,
+        stderr: Stdio,
+    ) -> io::Result<LaunchedExecutor> {
         let execution = request.execution;
         let program = self.program.clone().map_or_else(executor::own_program, Ok)?;
         let mut command = Command::new(program);
         command.args(["executor", "--state", request.state_url, "--topology", &request.topology.name]);
         command.args(["--container", &container.to_string()]);
-        command.env(TOPOLOGY_ID_ENV, &execution.id).env_remove(RUNNER_PID_ENV);
+        command.env(TOPOLOGY_ID_ENV, &execution.id).env(CONTAINER_ENV, container.to_string());
+        command.env_remove(RUNNER_PID_ENV);
         if execution.mode == ExecutionMode::Run {
             command.env(RUNNER_PID_ENV, std::process::id().to_string());
         }
@@ -45,9 +51,8 @@ impl Local {
         command.stdin(if wants_stdin { Stdio::inherit() } else { Stdio::null() });
         let stdout = request.stdout.map(|fd| fd.try_clone_to_owned()).transpose()?;
         command.stdout(stdout.map_or_else(Stdio::null, Stdio::from));
-        // Until it has its log, an executor speaks into a pipe that ends with it.
-        command.stderr(Stdio::piped());
-        command.spawn()
+        command.stderr(stderr);
+        Ok(LaunchedExecutor { container, child: command.spawn()? })
     }
 }
 
@@ -66,10 +71,11 @@ impl Scheduler for Local {
         let mut launch = Launch { record, executors: Vec::new() };
         let containers = request.packing.containers.iter().map(|c| c.id);
         for container in std::iter::once(ContainerId(0)).chain(containers) {
-            match self.start(request, container) {
-                Ok(child) => {
-                    launch.record.executors.push(ExecutorRecord { container, pid: child.id() });
-                    launch.executors.push(LaunchedExecutor { container, child });
+            // Until it has its log, an executor speaks into a pipe that ends with it.
+            match self.start(request, container, Stdio::piped()) {
+                Ok(executor) => {
+                    launch.record.executors.push(ExecutorRecord { container, pid: executor.pid() });
+                    launch.executors.push(executor);
                 }
                 Err(error) => {
                     self.kill(&launch.record, Duration::from_secs(5))?;
@@ -78,6 +84,20 @@ impl Scheduler for Local {
             }
         }
         Ok(launch)
+    }
+
+    /// In a run the same thread must call this that called [`Scheduler::launch`]. In other modes another executor does,
+    /// into whose log goes what the new one has to say before it has its own.
+    fn restart(
+        &self,
+        request: &LaunchRequest<'_>,
+        container: ContainerId,
+    ) -> Result<LaunchedExecutor, SchedulerError> {
+        let stderr = match request.execution.mode {
+            ExecutionMode::Run => Stdio::piped(),
+            ExecutionMode::Submit => Stdio::inherit(),
+        };
+        self.start(request, container, stderr).map_err(|error| SchedulerError::Start { container, error })
     }
 
     fn is_alive(&self, record: &SchedulerRecord) -> Result<bool, SchedulerError> {

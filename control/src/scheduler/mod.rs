@@ -2,12 +2,15 @@
 //!
 //! * [`Scheduler`]: what every scheduler does.
 //! * [`local`]: on this host.
+//! * [`revive`]: starting the executor of a container again when it has died.
 //! * [`sweep`]: finding the processes of a topology, whoever their parent is.
 
 pub mod local;
+mod revival;
 pub mod sweep;
 
 pub use local::Local;
+pub use revival::{Revival, ReviveError, revive};
 
 use crate::state::{Execution, ExecutionMode, State, StateError};
 use egret_dataplane::ids::ContainerId;
@@ -32,6 +35,17 @@ pub trait Scheduler {
     /// # Errors
     /// [`SchedulerError`].
     fn launch(&self, request: &LaunchRequest<'_>) -> Result<Launch, SchedulerError>;
+
+    /// Starts the executor of one container of a topology that runs; the one before has died. The new one ends what
+    /// that one left.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    fn restart(
+        &self,
+        request: &LaunchRequest<'_>,
+        container: ContainerId,
+    ) -> Result<LaunchedExecutor, SchedulerError>;
 
     /// Whether any process of the execution lives, of whatever parent.
     ///

@@ -1,14 +1,16 @@
 //! Finding the processes of an execution by what cannot be taken from them: the environment they were started with.
 //!
-//! Every process of a topology inherits `EGRET_TOPOLOGY_ID`, also one whose executor was killed, and one that user code
-//! started. A process that changed its environment but stayed in the session of one that did not is found too.
+//! Every process of a topology inherits `EGRET_TOPOLOGY_ID`, and `EGRET_CONTAINER` with it, also one whose executor was
+//! killed, and one that user code started. A process that changed its environment but stayed in the session of one that did not is found too.
 //! Processes of other users are never looked at.
 
-use crate::layout::TOPOLOGY_ID_ENV;
+use crate::layout::{CONTAINER_ENV, TOPOLOGY_ID_ENV};
+use egret_dataplane::ids::ContainerId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// A process that was found; held by a pidfd, so that signals never reach another process with the same number.
@@ -18,6 +20,8 @@ pub struct Process {
     pub pid: u32,
     /// Whether it is an executor (the leader of its session).
     pub leads_session: bool,
+    /// The container that its environment names.
+    pub container: Option<ContainerId>,
     fd: OwnedFd,
 }
 
@@ -32,6 +36,19 @@ impl Process {
             other => Ok(other?),
         }
     }
+
+    /// Becomes readable when it has ended.
+    #[must_use]
+    pub fn into_death_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+/// Whose processes are looked for.
+#[derive(Clone, Copy, Debug)]
+struct Mark<'a> {
+    execution_id: &'a str,
+    container: Option<ContainerId>,
 }
 
 /// One line of the process table.
@@ -40,6 +57,7 @@ struct Row {
     pid: u32,
     parent: u32,
     session: u32,
+    container: Option<ContainerId>,
     marked: bool,
 }
 
@@ -48,15 +66,50 @@ struct Row {
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn find(execution_id: &str) -> io::Result<Vec<Process>> {
-    let rows = table(execution_id)?;
+    find_marked(Mark { execution_id, container: None })
+}
+
+/// Kills every process of one container but this one, waits until none is left, and says how many there were.
+///
+/// # Errors
+/// When `/proc` cannot be read, or some do not end within `patience`.
+pub fn clear_container(execution_id: &str, container: ContainerId, patience: Duration) -> io::Result<usize> {
+    let deadline = Instant::now() + patience;
+    let mut killed = BTreeSet::new();
+    loop {
+        let left = find_marked(Mark { execution_id, container: Some(container) })?;
+        if left.is_empty() {
+            return Ok(killed.len());
+        }
+        if Instant::now() >= deadline {
+            let pids: Vec<u32> = left.iter().map(|p| p.pid).collect();
+            return Err(io::Error::other(format!("processes {pids:?} do not end although killed")));
+        }
+        killed.extend(left.iter().map(|p| p.pid));
+        left.iter().try_for_each(|p| p.signal(Signal::KILL))?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The process of this number, if it lives and belongs to the execution.
+#[must_use]
+pub fn process(execution_id: &str, pid: u32) -> Option<Process> {
+    let mark = Mark { execution_id, container: None };
+    hold(&look(pid, mark)?, |row| row.marked, mark)
+}
+
+fn find_marked(mark: Mark<'_>) -> io::Result<Vec<Process>> {
+    let rows = table(mark)?;
     // A session's number is not given again while anyone is in it, so all who share it with a marked one belong to it.
     // This process's own session is the user's shell, whatever is marked in it.
     let own = std::process::id();
     let own_session = rows.iter().find(|r| r.pid == own).map_or(0, |r| r.session);
-    let sessions: BTreeSet<u32> =
-        rows.iter().filter(|r| r.marked && r.session != own_session).map(|r| r.session).collect();
+    // Of a single container more care is needed: its executor may not have left yet the session of whoever started it.
+    let strange = |session: u32| rows.iter().any(|r| r.pid == session && !r.marked);
+    let whole = |r: &&Row| r.session != own_session && (mark.container.is_none() || !strange(r.session));
+    let sessions: BTreeSet<u32> = rows.iter().filter(|r| r.marked).filter(whole).map(|r| r.session).collect();
     let ours = |r: &Row| r.pid != own && (r.marked || sessions.contains(&r.session));
-    Ok(rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, execution_id)).collect())
+    Ok(rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, mark)).collect())
 }
 
 /// Whether any process of the execution lives, this one aside.
@@ -73,10 +126,11 @@ pub fn any(execution_id: &str) -> io::Result<bool> {
 /// When `/proc` cannot be read.
 pub fn own_children() -> io::Result<Vec<Process>> {
     let own = std::process::id();
-    let rows = table("")?;
+    let nobody = Mark { execution_id: "", container: None };
+    let rows = table(nobody)?;
     let children = rows.iter().filter(|r| r.parent == own);
     // Whoever has this process as parent, also when looked at again, is no stranger.
-    Ok(children.filter_map(|row| hold(row, |again| again.parent == own, "")).collect())
+    Ok(children.filter_map(|row| hold(row, |again| again.parent == own, nobody)).collect())
 }
 
 /// The children of this process that have ended and are not reaped.
@@ -94,14 +148,15 @@ pub fn zombie_children() -> io::Result<Vec<u32>> {
 
 /// Takes hold of a process and looks at it again: between the first look and the hold, its number may have gone to
 /// another one.
-fn hold(row: &Row, ours: impl Fn(&Row) -> bool, execution_id: &str) -> Option<Process> {
+fn hold(row: &Row, ours: impl Fn(&Row) -> bool, mark: Mark<'_>) -> Option<Process> {
     let fd = pidfd_open(Pid::from_raw(row.pid as i32)?, PidfdFlags::empty()).ok()?;
-    let again = look(row.pid, execution_id)?;
-    ours(&again).then(|| Process { pid: row.pid, leads_session: again.session == row.pid, fd })
+    let again = look(row.pid, mark)?;
+    let (pid, leads_session, container) = (row.pid, again.session == row.pid, again.container);
+    ours(&again).then_some(Process { pid, leads_session, container, fd })
 }
 
-fn table(execution_id: &str) -> io::Result<Vec<Row>> {
-    Ok(process_ids()?.filter_map(|pid| look(pid, execution_id)).collect())
+fn table(mark: Mark<'_>) -> io::Result<Vec<Row>> {
+    Ok(process_ids()?.filter_map(|pid| look(pid, mark)).collect())
 }
 
 fn process_ids() -> io::Result<impl Iterator<Item = u32>> {
@@ -110,25 +165,30 @@ fn process_ids() -> io::Result<impl Iterator<Item = u32>> {
 }
 
 /// What a process is; `None` when it has ended or is another user's.
-fn look(pid: u32, execution_id: &str) -> Option<Row> {
+fn look(pid: u32, mark: Mark<'_>) -> Option<Row> {
     let folder = format!("/proc/{pid}");
     let stat = fs::read_to_string(format!("{folder}/stat")).ok()?;
     let (state, parent, session) = parse_stat(&stat)?;
     if matches!(state, 'Z' | 'X') || !owned_by_this_user(&folder) {
         return None;
     }
-    let marked = !execution_id.is_empty() && is_marked(&folder, execution_id);
-    Some(Row { pid, parent, session, marked })
+    let environment = fs::read(format!("{folder}/environ")).unwrap_or_default();
+    let variable = |name: &str| variable(&environment, name);
+    let container = variable(CONTAINER_ENV).and_then(|text| text.parse().ok()).map(ContainerId);
+    let in_execution = variable(TOPOLOGY_ID_ENV) == Some(mark.execution_id) && !mark.execution_id.is_empty();
+    let marked = in_execution && mark.container.is_none_or(|wanted| container == Some(wanted));
+    Some(Row { pid, parent, session, container, marked })
 }
 
 fn owned_by_this_user(folder: &str) -> bool {
     fs::metadata(folder).is_ok_and(|m| m.uid() == rustix::process::geteuid().as_raw())
 }
 
-fn is_marked(folder: &str, execution_id: &str) -> bool {
-    let mark = format!("{TOPOLOGY_ID_ENV}={execution_id}");
-    let environment = fs::read(format!("{folder}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+/// The value of a variable in the contents of `/proc/PID/environ`.
+fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
+    let entry = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    let value = environment.split(|byte| *byte == 0).find_map(entry)?;
+    std::str::from_utf8(value).ok()
 }
 
 /// State, parent and session of a line of `/proc/PID/stat`. The name in it is in brackets and may hold anything.
@@ -149,5 +209,12 @@ mod tests {
     fn a_process_name_with_brackets_does_not_confuse_the_parser() {
         assert_eq!(parse_stat("12 (a) Z 1 (b) S 3 4 5 6 7"), Some(('S', 3, 5)));
         assert_eq!(parse_stat("12"), None);
+    }
+
+    #[test]
+    fn a_variable_is_found_by_its_whole_name() {
+        let environment = b"XEGRET_CONTAINER=1\0EGRET_CONTAINER_DIR=/x\0EGRET_CONTAINER=2\0";
+        assert_eq!(variable(environment, CONTAINER_ENV), Some("2"));
+        assert_eq!(variable(b"", CONTAINER_ENV), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::supervisor::Policy;
 use super::*;
+use crate::backoff::Backoff;
 use egret_dataplane::ids::TaskId;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -47,6 +48,11 @@ fn container() -> Container {
     Container { _folder: folder, dir, switch, outside: Switch(other) }
 }
 
+fn policy() -> Policy {
+    let delay = Duration::from_millis(1);
+    Policy { backoff: Backoff { delay, delay_max: delay }, give_up_after: Some(3) }
+}
+
 fn task() -> ProcessName {
     ProcessName::Instance(TaskId(1), "split".to_owned())
 }
@@ -54,11 +60,7 @@ fn task() -> ProcessName {
 impl Container {
     fn run(&mut self, scripts: &[(ProcessName, &'static str)]) -> (Outcome, Option<Failure>) {
         let names = scripts.iter().map(|(name, _)| name.clone()).collect();
-        let policy = Policy {
-            delay: Duration::from_millis(1),
-            delay_max: Duration::from_millis(1),
-            give_up_after: Some(3),
-        };
+        let policy = policy();
         let retention = Retention { max_bytes: 1 << 20, keep_files: 1 };
         let commands = Scripts(scripts.iter().cloned().collect());
         let mut driver = Driver::new(ContainerId(1), &self.dir, commands, retention, (names, policy));
@@ -84,6 +86,17 @@ fn what_dies_is_started_again_and_the_stmgrs_end_ends_the_rest() {
 }
 
 #[test]
+fn the_next_executor_of_a_container_counts_on() {
+    let mut container = container();
+    let scripts = [(ProcessName::Stmgr, "echo stmgr $N"), (task(), "exec sleep 600")];
+    for _ in 0..3 {
+        assert_eq!(container.run(&scripts), (Outcome::Completed, None));
+    }
+    assert_eq!(container.log(&ProcessName::Stmgr), "stmgr 1\nstmgr 2\nstmgr 3\n");
+    assert_eq!(Starts::read(&container.dir).of(&task()), 3);
+}
+
+#[test]
 fn the_reason_for_giving_up_has_the_last_words() {
     let mut container = container();
     let scripts = [(ProcessName::Stmgr, "exec sleep 600"), (task(), "echo cannot open book.txt >&2; exit 3")];
@@ -105,8 +118,7 @@ fn a_program_that_cannot_be_started_is_given_up_on() {
         }
     }
     let mut container = container();
-    let delay = Duration::from_millis(1);
-    let policy = Policy { delay, delay_max: delay, give_up_after: Some(3) };
+    let policy = policy();
     let retention = Retention { max_bytes: 1 << 20, keep_files: 1 };
     let mut driver = Driver::new(ContainerId(1), &container.dir, Missing, retention, (vec![task()], policy));
     let (outcome, failure) = driver.run(&mut container.outside).unwrap();
