@@ -2,7 +2,9 @@
 
 use super::args::{ArgKind, ArgProblem, ArgSpec, Args};
 use super::files::{self, LinesError, Stretch};
+use super::line_place::{LinePlace, Rereader};
 use super::lines::{LineReader, NextLine};
+use super::progress::{Progress, Start, is_tracked};
 use super::schema::default_stream;
 use super::types::ComponentType;
 use crate::collector::EmitError;
@@ -66,13 +68,23 @@ pub struct Line<'a> {
 ///
 /// One task emits the lines in order. Of several tasks, each reads an equal stretch of the bytes of all files together;
 /// what has no size (`-`, pipes) is read whole by one of them, standard input by the first. The files must not change
-/// meanwhile.
+/// meanwhile, but for growing; what is added is not read.
+///
+/// In `ATLEAST_ONCE` a line that fails is emitted again, before new ones. A task whose process died goes on: in
+/// `ATLEAST_ONCE` with what was not acked, otherwise behind everything that may have been emitted. If a file has changed
+/// by then, that is an error. Of standard input and pipes, what the process had read is lost with it.
 pub struct FileLines {
     paths: Vec<String>,
     repeat: u64,
     stretches: Vec<Stretch>,
     reader: Option<LineReader>,
+    /// How many times everything was read, or begun to be read.
+    passes: u64,
     limit: usize,
+    progress: Option<Progress<LinePlace>>,
+    rereader: Rereader,
+    /// By id, the lines in flight that cannot be read again.
+    kept: Vec<Option<Box<[u8]>>>,
     /// The last file that had its warning.
     warned: Option<PathBuf>,
 }
@@ -80,8 +92,18 @@ pub struct FileLines {
 impl FileLines {
     /// Reads these files in order: paths, patterns with `*`, `?` and `[...]`, or `-` for standard input.
     pub fn new(paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let paths = paths.into_iter().map(Into::into).collect();
-        Self { paths, repeat: 1, stretches: Vec::new(), reader: None, limit: 0, warned: None }
+        Self {
+            paths: paths.into_iter().map(Into::into).collect(),
+            repeat: 1,
+            stretches: Vec::new(),
+            reader: None,
+            passes: 0,
+            limit: 0,
+            progress: None,
+            rereader: Rereader::default(),
+            kept: Vec::new(),
+            warned: None,
+        }
     }
 
     /// Reads them all this many times, one time after the other.
@@ -97,46 +119,179 @@ impl FileLines {
 
     /// Begins to read everything for the next time; `false` when that was the last.
     fn begin(&mut self) -> bool {
-        if self.repeat == 0 || self.stretches.is_empty() {
+        if self.passes >= self.repeat || self.stretches.is_empty() {
             return false;
         }
-        self.repeat -= 1;
-        self.reader = Some(LineReader::new(self.stretches.clone(), self.limit));
+        self.read_from(LinePlace { pass: self.passes, ..LinePlace::default() });
         true
     }
-}
 
-impl Spout for FileLines {
-    type Id = ();
+    fn read_from(&mut self, place: LinePlace) {
+        self.passes = place.pass + 1;
+        self.reader = Some(LineReader::new(&self.stretches, self.limit, place));
+    }
 
-    fn open(&mut self, context: &Context) -> Result<()> {
-        self.limit = context.config().number(config::TUPLE_MAX_BYTES) as usize;
-        let files = files::expand(&self.paths)?;
-        self.stretches = files::share(&files, context.index(), context.parallelism())?;
+    /// Where the next new line is looked for.
+    fn next_place(&self) -> LinePlace {
+        let none = LinePlace { pass: self.passes, ..LinePlace::default() };
+        self.reader.as_ref().map_or(none, LineReader::next_place)
+    }
+
+    /// Goes on from where an earlier process of this task was.
+    fn resume(&mut self, place: LinePlace, is_tracked: bool) -> Result<()> {
+        let ahead = self.stretches.iter().skip(place.stretch as usize);
+        let again = self.stretches.iter().filter(|_| place.pass + 1 < self.repeat);
+        if place.pass < self.repeat {
+            ahead.clone().chain(again).try_for_each(Stretch::check_unchanged)?;
+        }
+        if let Some(pipe) = ahead.clone().find(|stretch| !stretch.is_rereadable())
+            && is_tracked
+        {
+            let path = pipe.path.display();
+            tracing::warn!(
+                "an earlier process of this task died: lines of `{path}` that it had read and that were not processed \
+                 are lost, since that cannot be read again"
+            );
+        }
+        tracing::info!("going on with byte {} of file {}, time {}", place.at, place.stretch, place.pass + 1);
+        if place.pass < self.repeat {
+            self.read_from(place);
+        } else {
+            self.passes = self.repeat;
+        }
         Ok(())
     }
 
-    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> Result<Next> {
-        loop {
-            if self.reader.is_none() && !self.begin() {
-                return Ok(Next::Exhausted);
-            }
-            let Some(reader) = &mut self.reader else { continue };
-            let line = match reader.next_line()? {
-                NextLine::Line(bytes) => String::from_utf8_lossy(bytes),
-                NextLine::NotReady => return Ok(Next::Wait(PIPE_DELAY)),
-                NextLine::End => {
-                    self.reader = None;
-                    continue;
-                }
-            };
-            let emitted = out.emit(&Line { line: &line }).untracked();
-            if matches!(line, Cow::Owned(_)) {
-                warn_once(&mut self.warned, reader);
-            }
-            return emitted.map(|()| Next::Emitted).map_err(|error| place(error, reader));
+    /// Emits a line again; `false` when it is gone with the process that kept it.
+    fn replay(&mut self, out: &mut SpoutCollector<u32>, id: u32, place: LinePlace) -> Result<bool> {
+        let Some(progress) = &mut self.progress else { return Ok(false) };
+        let bytes = if is_rereadable(&self.stretches, place) {
+            let line = self.rereader.line(&self.stretches, place);
+            line.inspect_err(|_| progress.fail(id))?
+        } else if let Some(Some(bytes)) = self.kept.get(id as usize) {
+            bytes
+        } else {
+            progress.ack(id);
+            return Ok(false);
+        };
+        let line = String::from_utf8_lossy(bytes);
+        progress.emit(out.emit(&Line { line: &line }), Some(id))?;
+        Ok(true)
+    }
+
+    /// Emits the next new line.
+    fn read(&mut self, out: &mut SpoutCollector<u32>) -> Result<Read> {
+        let (Some(reader), Some(progress)) = (&mut self.reader, &mut self.progress) else {
+            return Ok(Read::End);
+        };
+        let (bytes, place) = match reader.next_line()? {
+            NextLine::Line(bytes, place) => (bytes, place),
+            NextLine::NotReady => return Ok(Read::NotReady),
+            NextLine::End => return Ok(Read::End),
+        };
+        let id = progress.begin(place)?;
+        if let Some(id) = id
+            && !is_rereadable(&self.stretches, place)
+        {
+            keep(&mut self.kept, id, bytes);
+        }
+        let line = String::from_utf8_lossy(bytes);
+        let emitted = progress.emit(out.emit(&Line { line: &line }), id);
+        if matches!(line, Cow::Owned(_)) {
+            warn_once(&mut self.warned, reader);
+        }
+        emitted.map(|()| Read::Emitted).map_err(|error| name_place(error, reader))
+    }
+
+    /// Nothing new is at hand, or will ever be.
+    fn rest(&mut self, ended: bool) {
+        let next = self.next_place();
+        if let Some(progress) = &mut self.progress {
+            progress.rest(next, ended);
         }
     }
+}
+
+/// What reading came to.
+enum Read {
+    Emitted,
+    NotReady,
+    End,
+}
+
+impl Spout for FileLines {
+    type Id = u32;
+
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.limit = context.config().number(config::TUPLE_MAX_BYTES) as usize;
+        let (index, tasks) = (context.index(), context.parallelism());
+        let kind = format!("lines of {:?}, {} times, task {index} of {tasks}", self.paths, self.repeat);
+        let setup = || {
+            let files = files::expand(&self.paths)?;
+            Ok(serde_json::to_vec(&files::share(&files, index, tasks)?)?)
+        };
+        let (progress, start) = Progress::open(context, &kind, LinePlace::default(), setup)?;
+        let Start { place, setup, resumed } = start;
+        self.stretches = serde_json::from_slice(&setup)?;
+        self.progress = Some(progress);
+        if resumed { self.resume(place, is_tracked(context)) } else { Ok(()) }
+    }
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+        while let Some((id, place)) = self.progress.as_mut().and_then(Progress::next_failed) {
+            if self.replay(out, id, place)? {
+                return Ok(Next::Emitted);
+            }
+        }
+        loop {
+            if self.reader.is_none() && !self.begin() {
+                self.rest(true);
+                return Ok(Next::Exhausted);
+            }
+            match self.read(out)? {
+                Read::Emitted => return Ok(Next::Emitted),
+                Read::NotReady => {
+                    self.rest(false);
+                    return Ok(Next::Wait(PIPE_DELAY));
+                }
+                Read::End => self.reader = None,
+            }
+        }
+    }
+
+    fn ack(&mut self, id: u32) {
+        if let Some(kept) = self.kept.get_mut(id as usize) {
+            *kept = None;
+        }
+        if let Some(progress) = &mut self.progress {
+            progress.ack(id);
+        }
+    }
+
+    fn fail(&mut self, id: u32) {
+        if let Some(progress) = &mut self.progress {
+            progress.fail(id);
+        }
+    }
+
+    fn close(&mut self) {
+        let next = self.next_place();
+        if let Some(progress) = &mut self.progress {
+            progress.close(next);
+        }
+    }
+}
+
+fn is_rereadable(stretches: &[Stretch], place: LinePlace) -> bool {
+    stretches.get(place.stretch as usize).is_some_and(Stretch::is_rereadable)
+}
+
+fn keep(kept: &mut Vec<Option<Box<[u8]>>>, id: u32, bytes: &[u8]) {
+    let id = id as usize;
+    if id >= kept.len() {
+        kept.resize(id + 1, None);
+    }
+    kept[id] = Some(bytes.into());
 }
 
 fn warn_once(warned: &mut Option<PathBuf>, reader: &LineReader) {
@@ -151,7 +306,7 @@ fn warn_once(warned: &mut Option<PathBuf>, reader: &LineReader) {
 }
 
 /// A line that makes too large a tuple gets its place; any other error stays.
-fn place(error: crate::Error, reader: &LineReader) -> crate::Error {
+fn name_place(error: crate::Error, reader: &LineReader) -> crate::Error {
     match (error.downcast_ref(), reader.position()) {
         (Some(EmitError::TooLarge { limit, .. }), Some(at)) => {
             LinesError::TooLong { path: at.path().to_owned(), line: at.line(), limit: *limit }.into()

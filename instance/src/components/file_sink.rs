@@ -5,7 +5,7 @@ use super::files::STANDARD;
 use super::schema::no_stream;
 use super::types::ComponentType;
 use crate::topology::Factory;
-use crate::{Bolt, BoltCollector, Context, Input, Result, Row, Value};
+use crate::{Bolt, BoltCollector, Context, Held, Input, Result, Row, Value};
 use egret_dataplane::plan::Role;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -53,12 +53,22 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// topology starts; the successor of a process that died appends instead, after a line that was left unfinished is
 /// removed. The path `-` is the process's standard output: that of `egret run`, or the task's log once submitted.
 ///
-/// What is gathered is written when 64 KiB are full, when no tuple is at hand, and at the end.
+/// What is gathered is written when 64 KiB are full, when no tuple is at hand, with ticks and at the end. Only then is it
+/// acked, so what is acked survives this process. When it cannot be written, all of it fails, and the file is cut back to
+/// the last whole line.
 pub struct FileSink {
     path: PathBuf,
     json: bool,
-    out: Option<File>,
+    out: Option<Out>,
     buffer: Vec<u8>,
+    /// The inputs whose lines are in the buffer.
+    held: Vec<Held>,
+}
+
+struct Out {
+    file: File,
+    /// What is written, in bytes, of a file that can be cut.
+    written: Option<u64>,
 }
 
 /// A file cannot be written.
@@ -74,7 +84,7 @@ pub struct SinkError {
 impl FileSink {
     /// Writes this file, with the fields joined by tabs.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), json: false, out: None, buffer: Vec::new() }
+        Self { path: path.into(), json: false, out: None, buffer: Vec::new(), held: Vec::new() }
     }
 
     /// Writes JSON objects instead, one per line.
@@ -93,15 +103,36 @@ impl FileSink {
         SinkError { path: self.path.clone(), source }
     }
 
-    fn write_out(&mut self) -> Result<()> {
-        if let Some(out) = &mut self.out
-            && !self.buffer.is_empty()
-        {
-            let written = out.write_all(&self.buffer);
-            self.buffer.clear();
-            written.map_err(|error| self.failed(error))?;
+    /// Writes what is gathered, and acks it; fails it when that is not possible.
+    fn write_out(&mut self, collector: &mut BoltCollector) -> Result<()> {
+        let written = self.write();
+        for input in self.held.drain(..) {
+            if written.is_ok() { collector.ack(&input)? } else { collector.fail(&input)? }
         }
-        Ok(())
+        Ok(written?)
+    }
+
+    fn write(&mut self) -> Result<(), SinkError> {
+        let written = match &mut self.out {
+            Some(out) if !self.buffer.is_empty() => out.write(&self.buffer),
+            _ => Ok(()),
+        };
+        self.buffer.clear();
+        written.map_err(|error| self.failed(error))
+    }
+}
+
+impl Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let result = self.file.write_all(bytes);
+        if let Some(written) = &mut self.written {
+            match &result {
+                Ok(()) => *written += bytes.len() as u64,
+                // No half line, which the next one would be stuck to.
+                Err(_) => cut(&mut self.file, *written)?,
+            }
+        }
+        result
     }
 }
 
@@ -110,8 +141,11 @@ impl Bolt for FileSink {
         if context.parallelism() > 1 && self.path.as_os_str() != STANDARD {
             self.path.as_mut_os_string().push(format!(".{}", context.task()));
         }
-        let out = open(&self.path, context.incarnation().0 > 1);
+        // Not the incarnation alone: nothing that was written may be truncated by whoever counts those anew.
+        let begun = context.container_dir().join(format!("task-{}.sink", context.task()));
+        let out = open(&self.path, context.incarnation().0 > 1 || begun.exists());
         self.out = Some(out.map_err(|error| self.failed(error))?);
+        File::create(begun)?;
         Ok(())
     }
 
@@ -125,45 +159,52 @@ impl Bolt for FileSink {
             self.buffer.truncate(before);
             return Err(error);
         }
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.write_out()?;
-        }
-        out.ack(input)
+        self.held.push(input.hold());
+        if self.buffer.len() >= BUFFER_BYTES { self.write_out(out) } else { Ok(()) }
     }
 
-    fn tick(&mut self, _: &mut BoltCollector) -> Result<()> {
-        self.write_out()
+    fn tick(&mut self, out: &mut BoltCollector) -> Result<()> {
+        self.write_out(out)
     }
 
-    fn idle(&mut self, _: &mut BoltCollector) -> Result<()> {
-        self.write_out()
+    fn idle(&mut self, out: &mut BoltCollector) -> Result<()> {
+        self.write_out(out)
     }
 
-    fn finish(&mut self, _: &mut BoltCollector) -> Result<()> {
-        self.write_out()
+    fn finish(&mut self, out: &mut BoltCollector) -> Result<()> {
+        self.write_out(out)
     }
 
+    /// Too late to ack; what was not acked comes again.
     fn cleanup(&mut self) {
-        if let Err(error) = self.write_out() {
+        if let Err(error) = self.write() {
             tracing::error!("{error}");
         }
     }
 }
 
-fn open(path: &Path, go_on: bool) -> io::Result<File> {
+fn open(path: &Path, go_on: bool) -> io::Result<Out> {
     if path.as_os_str() == STANDARD {
-        return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
+        return Ok(Out { file: rustix::io::dup(rustix::stdio::stdout())?.into(), written: None });
     }
-    if !go_on {
-        return File::create(path);
+    let mut file = if go_on {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?
+    } else {
+        File::create(path)?
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(Out { file, written: None });
     }
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    if file.metadata()?.is_file() {
-        let len = whole_lines(&mut file)?;
-        file.set_len(len)?;
-        file.seek(SeekFrom::Start(len))?;
-    }
-    Ok(file)
+    let len = if go_on { whole_lines(&mut file)? } else { 0 };
+    cut(&mut file, len)?;
+    Ok(Out { file, written: Some(len) })
+}
+
+/// Drops everything behind the first `len` bytes and goes on writing there.
+fn cut(file: &mut File, len: u64) -> io::Result<()> {
+    file.set_len(len)?;
+    file.seek(SeekFrom::Start(len))?;
+    Ok(())
 }
 
 /// The length of a file up to its last line end.
@@ -289,12 +330,55 @@ mod tests {
     }
 
     #[test]
+    fn it_acks_what_is_written_and_fails_what_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut bolt = sink(&path).start().unwrap();
+        bolt.execute_texts(&["x", "y"]).unwrap();
+        assert_eq!(bolt.counts(), (0, 0, 0));
+        bolt.idle().unwrap();
+        assert_eq!(bolt.counts(), (0, 2, 0));
+        bolt.execute_texts(&[&"z".repeat(super::BUFFER_BYTES - 8)]).unwrap();
+        assert_eq!(bolt.counts(), (0, 2, 0));
+        bolt.execute_texts(&["zzzzzzzz"]).unwrap();
+        assert_eq!(bolt.counts(), (0, 4, 0));
+        let mut full = sink(Path::new("/dev/full")).start().unwrap();
+        full.execute_texts(&["x", "y"]).unwrap();
+        full.idle().unwrap_err();
+        assert_eq!(full.counts(), (0, 0, 2));
+        // Nothing is left that would be written or failed again.
+        full.finish().unwrap();
+        assert_eq!(full.counts(), (0, 0, 2));
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut out = super::open(&path, false).unwrap();
+        out.write(b"whole\n").unwrap();
+        // A file that cannot be written, of which half a line came through.
+        let readable = fs::File::open(&path).unwrap();
+        let mut writable = std::mem::replace(&mut out.file, readable);
+        std::io::Write::write_all(&mut writable, b"hal").unwrap();
+        assert!(out.write(b"half\n").is_err());
+        out.file = writable;
+        super::cut(&mut out.file, out.written.unwrap()).unwrap();
+        out.write(b"next\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole\nnext\n");
+    }
+
+    #[test]
     fn a_successor_appends_after_the_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        for (left, expected) in [("a\nb\nhal", "a\nb\nx\n"), ("a\n", "a\nx\n"), ("hal", "x\n"), ("", "x\n")] {
+        let cases = [("a\nb\nhal", "a\nb\nx\n"), ("a\n", "a\nx\n"), ("hal", "x\n"), ("", "x\n")];
+        for (incarnation, (left, expected)) in (1..).zip(cases) {
             fs::write(&path, left).unwrap();
-            let mut bolt = sink(&path).process(folder.path(), 2).start().unwrap();
+            if incarnation == 1 {
+                fs::write(folder.path().join("task-2.sink"), "").unwrap();
+            }
+            let mut bolt = sink(&path).process(folder.path(), incarnation).start().unwrap();
             bolt.execute_texts(&["x"]).unwrap();
             bolt.finish().unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), expected);

@@ -4,20 +4,95 @@
 //! task in whose stretch its first byte lies. So each line has one owner, whatever the number and the sizes of the files.
 //! What has no size (standard input, pipes) is read whole by one task. Files must not change while they are read.
 
-use std::fs::File;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The name of standard input and output.
 pub(super) const STANDARD: &str = "-";
 
 /// A stretch of a file: the lines that begin at `from` or after it and before `to`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stretch {
+    #[serde(with = "path_bytes")]
     pub(super) path: PathBuf,
     pub(super) from: u64,
     /// `u64::MAX` for all there is.
     pub(super) to: u64,
+    /// The file as it was when it was shared; `None` for what has no size.
+    identity: Option<Identity>,
+}
+
+/// What tells a file from another one or from itself after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified_s: i64,
+    modified_ns: i64,
+}
+
+impl Stretch {
+    /// Whether a line of it can be read again by its place.
+    pub(super) fn is_rereadable(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Whether the file is still the one that was shared.
+    ///
+    /// It may have grown, as a log does; what came after is nobody's.
+    pub(super) fn check_unchanged(&self) -> Result<(), LinesError> {
+        if self.is_rereadable() {
+            let found = std::fs::metadata(&self.path);
+            self.check(&found.map_err(|source| LinesError::Read { path: self.path.clone(), source })?)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, found: &Metadata) -> Result<(), LinesError> {
+        let Some(then) = self.identity else { return Ok(()) };
+        let now = Identity::of(found);
+        let what = if (now.device, now.inode) != (then.device, then.inode) {
+            "has been replaced"
+        } else if now.bytes < then.bytes {
+            "has become shorter"
+        } else if now.bytes == then.bytes && now != then {
+            "has been written to"
+        } else {
+            return Ok(());
+        };
+        Err(LinesError::Changed { path: self.path.clone(), what })
+    }
+}
+
+impl Identity {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            bytes: file.len(),
+            modified_s: file.mtime(),
+            modified_ns: file.mtime_nsec(),
+        }
+    }
+}
+
+/// A path need not be a text.
+mod path_bytes {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(deserializer).map(PathBuf::from)
+    }
 }
 
 /// Why lines cannot be read.
@@ -44,6 +119,17 @@ pub enum LinesError {
         pattern: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A file is not what it was when it was read first.
+    #[error(
+        "`{}` {what} since this topology began to read it, so the places of its lines are unknown; leave the files alone while they are read, and start the topology anew",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        what: &'static str,
     },
     /// A line is longer than a tuple may be; it is left out.
     #[error("`{}`, line {line}: the line is longer than {limit} bytes, the limit of a tuple (egret.tuple.max.bytes)", path.display())]
@@ -88,41 +174,41 @@ pub(super) fn expand(paths: &[String]) -> Result<Vec<PathBuf>, LinesError> {
 pub(super) fn share(files: &[PathBuf], index: u32, tasks: u32) -> Result<Vec<Stretch>, LinesError> {
     let mut sizes = Vec::with_capacity(files.len());
     for path in files {
-        sizes.push(size(path)?);
+        sizes.push(sized(path)?);
     }
-    let total: u64 = sizes.iter().flatten().sum();
+    let total: u64 = sizes.iter().flatten().map(|file| file.bytes).sum();
     let bound = |i: u32| (u128::from(total) * u128::from(i) / u128::from(tasks)) as u64;
     let (start, end) = (bound(index), bound(index + 1));
     let mut stretches = Vec::new();
     let (mut before, mut unsized_before) = (0, 0);
-    for (path, size) in files.iter().zip(sizes) {
-        let Some(size) = size else {
+    for (path, identity) in files.iter().zip(sizes) {
+        let Some(Identity { bytes: size, .. }) = identity else {
             let mine =
                 if path.as_os_str() == STANDARD { index == 0 } else { unsized_before % tasks == index };
             unsized_before += 1;
             if mine {
-                stretches.push(Stretch { path: path.clone(), from: 0, to: u64::MAX });
+                stretches.push(Stretch { path: path.clone(), from: 0, to: u64::MAX, identity });
             }
             continue;
         };
         let from = start.clamp(before, before + size) - before;
         let to = end.clamp(before, before + size) - before;
         if from < to {
-            stretches.push(Stretch { path: path.clone(), from, to });
+            stretches.push(Stretch { path: path.clone(), from, to, identity });
         }
         before += size;
     }
     Ok(stretches)
 }
 
-/// The bytes of a regular file, or `None` when its size says nothing (a pipe, a file below `/proc`).
-fn size(path: &Path) -> Result<Option<u64>, LinesError> {
+/// A regular file, or `None` when its size says nothing (a pipe, a file below `/proc`).
+fn sized(path: &Path) -> Result<Option<Identity>, LinesError> {
     if path.as_os_str() == STANDARD {
         return Ok(None);
     }
     let metadata =
         std::fs::metadata(path).map_err(|source| LinesError::Read { path: path.to_owned(), source })?;
-    Ok((metadata.is_file() && metadata.len() > 0).then_some(metadata.len()))
+    Ok((metadata.is_file() && metadata.len() > 0).then(|| Identity::of(&metadata)))
 }
 
 /// Opens a file, or standard input.
@@ -132,6 +218,14 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         return Ok(rustix::io::dup(rustix::stdio::stdin())?.into());
     }
     File::open(path)
+}
+
+/// Opens the file of a stretch, if it is still the one that was shared.
+pub(super) fn open_unchanged(stretch: &Stretch) -> Result<File, LinesError> {
+    let failed = |source| LinesError::Read { path: stretch.path.clone(), source };
+    let file = open(&stretch.path).map_err(failed)?;
+    stretch.check(&file.metadata().map_err(failed)?)?;
+    Ok(file)
 }
 
 /// How many lines begin before a stretch.
@@ -175,6 +269,35 @@ mod tests {
         assert!(error.starts_with("no file matches `") && error.contains("*.pdf"), "{error}");
         let error = share(&[PathBuf::from(at("nothing"))], 0, 1).unwrap_err().to_string();
         assert!(error.contains("nothing`: No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_file_may_grow_and_nothing_else() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder = tempfile::tempdir().unwrap();
+        // A name that is no text.
+        let path = folder.path().join(std::ffi::OsString::from_vec(b"caf\xe9".to_vec()));
+        let written = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            share(std::slice::from_ref(&path), 0, 1).unwrap().remove(0)
+        };
+        let stretch = written("one\n");
+        let read = serde_json::from_slice::<Stretch>(&serde_json::to_vec(&stretch).unwrap()).unwrap();
+        assert_eq!(read, stretch);
+        let message = || stretch.check_unchanged().map_err(|error| error.to_string());
+        assert_eq!(message(), Ok(()));
+        let file = || File::options().append(true).open(&path).unwrap();
+        io::Write::write_all(&mut file(), b"two\n").unwrap();
+        assert_eq!(message(), Ok(()));
+        file().set_len(3).unwrap();
+        assert!(message().unwrap_err().contains("has become shorter since"));
+        file().set_len(4).unwrap();
+        file().set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert!(message().unwrap_err().contains("has been written to since"));
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        assert!(message().unwrap_err().contains("No such file"));
+        written("one\n");
+        assert!(message().unwrap_err().contains("has been replaced since"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A pipe or terminal that has nothing to read yet says so instead of waiting inside.
 
 use super::files::{LinesError, Stretch, lines_before, open};
+use super::line_place::{LinePlace, without_return};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,6 +16,10 @@ pub(super) struct LineReader {
     /// In reverse, so that the next one is the last.
     todo: Vec<Stretch>,
     open: Option<Open>,
+    /// How many times everything was read before.
+    pass: u64,
+    /// The number of the stretch after the open one.
+    next_stretch: u32,
     /// Longest line in bytes.
     limit: usize,
     buffer: Vec<u8>,
@@ -26,8 +31,8 @@ pub(super) struct LineReader {
 /// What [`LineReader::next_line`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextLine<'a> {
-    /// A line without its end.
-    Line(&'a [u8]),
+    /// A line without its end, and where it begins.
+    Line(&'a [u8], LinePlace),
     /// Nothing yet: the pipe or terminal has to be asked again later.
     NotReady,
     /// That was the last.
@@ -36,7 +41,7 @@ pub(super) enum NextLine<'a> {
 
 /// The same, with a line's bounds in the buffer.
 enum Found {
-    Line(usize, usize),
+    Line(usize, usize, LinePlace),
     NotReady,
     End,
 }
@@ -72,10 +77,17 @@ impl Position<'_> {
 }
 
 impl LineReader {
-    pub(super) fn new(mut stretches: Vec<Stretch>, limit: usize) -> Self {
-        stretches.reverse();
+    /// Reads the lines of `stretches` from this place on: those of the stretch it names that do not begin before it, and
+    /// the stretches after that.
+    pub(super) fn new(stretches: &[Stretch], limit: usize, from: LinePlace) -> Self {
+        let first = stretches.len().min(from.stretch as usize);
+        let mut todo: Vec<Stretch> = stretches[first..].iter().rev().cloned().collect();
+        if let Some(first) = todo.last_mut() {
+            first.from = first.from.max(from.at);
+        }
+        let (pass, next_stretch) = (from.pass, from.stretch);
         let buffer = vec![0; FIRST_BUFFER_BYTES];
-        Self { todo: stretches, open: None, limit, buffer, from: 0, filled: 0 }
+        Self { todo, open: None, pass, next_stretch, limit, buffer, from: 0, filled: 0 }
     }
 
     /// The next line without its end, which is `\n` or `\r\n` as for [`BufRead::lines`](std::io::BufRead::lines). After
@@ -87,7 +99,7 @@ impl LineReader {
                 self.begin(stretch)?;
             }
             match self.find()? {
-                Found::Line(from, to) => return Ok(NextLine::Line(&self.buffer[from..to])),
+                Found::Line(from, to, at) => return Ok(NextLine::Line(&self.buffer[from..to], at)),
                 Found::NotReady => return Ok(NextLine::NotReady),
                 Found::End => self.open = None,
             }
@@ -99,16 +111,28 @@ impl LineReader {
         self.open.as_ref().map(|open| Position { stretch: &open.stretch, lines: open.lines })
     }
 
+    /// Where the next line is looked for.
+    pub(super) fn next_place(&self) -> LinePlace {
+        let (next, at) = (self.next_stretch, 0);
+        let place = LinePlace { pass: self.pass, stretch: next, at };
+        match &self.open {
+            Some(open) => LinePlace { stretch: next - 1, at: open.at, ..place },
+            None => place,
+        }
+    }
+
     fn begin(&mut self, stretch: Stretch) -> Result<(), LinesError> {
         let failed = |source| LinesError::Read { path: stretch.path.clone(), source };
         (self.from, self.filled) = (0, 0);
+        self.next_stretch += 1;
         let mut input = open(&stretch.path).map_err(failed)?;
         let waits = !input.metadata().map_err(failed)?.is_file();
-        if stretch.from > 0 {
-            input.seek(SeekFrom::Start(stretch.from - 1)).map_err(failed)?;
+        // Whoever read a pipe before has taken away what he read.
+        let skip = stretch.from > 0 && !waits;
+        let at = stretch.from - u64::from(skip);
+        if skip {
+            input.seek(SeekFrom::Start(at)).map_err(failed)?;
         }
-        let skip = stretch.from > 0;
-        let at = stretch.from.saturating_sub(1);
         self.open = Some(Open { input, waits, stretch, at, lines: 0, ended: false });
         if skip {
             // The byte before the stretch tells whether a line begins with it; if not, the first line is another task's.
@@ -151,12 +175,12 @@ impl LineReader {
 
     /// Uses up a line of `len` bytes and its end of `end` bytes.
     fn take(&mut self, len: usize, end: usize) -> Result<Found, LinesError> {
-        let from = self.from;
+        let (from, place) = (self.from, self.next_place());
         self.consume(len + end);
-        let ends_in_cr = end == 1 && len > 0 && self.buffer[from + len - 1] == b'\r';
-        let to = from + len - usize::from(ends_in_cr);
-        if to - from <= self.limit {
-            return Ok(Found::Line(from, to));
+        let line = &self.buffer[from..from + len];
+        let len = if end > 0 { without_return(line).len() } else { len };
+        if len <= self.limit {
+            return Ok(Found::Line(from, from + len, place));
         }
         let line = self.position().map_or(0, |position| position.line());
         Err(LinesError::TooLong { path: self.path(), line, limit: self.limit })
@@ -230,15 +254,21 @@ fn is_ready(input: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::files::share;
+    use super::super::line_place::Rereader;
+    use super::super::progress::Place;
     use super::*;
     use proptest::prelude::*;
 
+    fn all(stretches: &[Stretch], limit: usize) -> LineReader {
+        LineReader::new(stretches, limit, LinePlace::default())
+    }
+
     fn read_all(stretches: Vec<Stretch>, limit: usize) -> (Vec<Vec<u8>>, Vec<String>) {
-        let mut reader = LineReader::new(stretches, limit);
+        let mut reader = all(&stretches, limit);
         let (mut lines, mut errors) = (Vec::new(), Vec::new());
         loop {
             match reader.next_line() {
-                Ok(NextLine::Line(line)) => lines.push(line.to_vec()),
+                Ok(NextLine::Line(line, _)) => lines.push(line.to_vec()),
                 Ok(NextLine::NotReady) => panic!("files are always ready"),
                 Ok(NextLine::End) => return (lines, errors),
                 Err(error) => errors.push(error.to_string()),
@@ -280,6 +310,37 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Every line is found again by its place, and reading from any byte on gives the lines that begin there or later.
+        #[test]
+        fn places_lead_back(
+            texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"ab\r\n\n".to_vec()), 1..40), 1..4),
+            tasks in 1_u32..4,
+            extra in 0_u64..12,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let files = write(&folder, &texts);
+            for task in 0..tasks {
+                let stretches = share(&files, task, tasks).unwrap();
+                let mut reader = all(&stretches, 100);
+                let mut found = Vec::new();
+                while let NextLine::Line(line, place) = reader.next_line().unwrap() {
+                    found.push((line.to_vec(), place));
+                }
+                let mut again = Rereader::default();
+                for (i, (line, place)) in found.iter().enumerate() {
+                    prop_assert_eq!(again.line(&stretches, *place).unwrap(), line);
+                    let from = place.ahead(extra);
+                    let mut rest = LineReader::new(&stretches, 100, from);
+                    for expected in found[i..].iter().filter(|(_, place)| *place >= from) {
+                        prop_assert_eq!(rest.next_line().unwrap(), NextLine::Line(&expected.0, expected.1));
+                    }
+                    prop_assert_eq!(rest.next_line().unwrap(), NextLine::End);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_line_longer_than_the_buffer_is_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -313,8 +374,8 @@ mod tests {
         let text: String = (1..=100).map(|i| format!("{i}\n")).collect();
         let files = write(&folder, &[text.into_bytes()]);
         for task in 0..7 {
-            let mut reader = LineReader::new(share(&files, task, 7).unwrap(), 10);
-            while let NextLine::Line(line) = reader.next_line().unwrap() {
+            let mut reader = all(&share(&files, task, 7).unwrap(), 10);
+            while let NextLine::Line(line, _) = reader.next_line().unwrap() {
                 let number: u64 = std::str::from_utf8(line).unwrap().parse().unwrap();
                 assert_eq!(reader.position().unwrap().line(), number);
             }
@@ -330,13 +391,13 @@ mod tests {
             .unwrap();
         // Opened for both, so that opening does not wait for the other end.
         let mut writer = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mut reader = LineReader::new(share(&[path], 0, 1).unwrap(), 100);
+        let mut reader = all(&share(&[path], 0, 1).unwrap(), 100);
         assert_eq!(reader.next_line().unwrap(), NextLine::NotReady);
         writer.write_all(b"one\ntw").unwrap();
-        assert_eq!(reader.next_line().unwrap(), NextLine::Line(b"one"));
+        assert!(matches!(reader.next_line().unwrap(), NextLine::Line(b"one", _)));
         assert_eq!(reader.next_line().unwrap(), NextLine::NotReady);
         writer.write_all(b"o\n").unwrap();
-        assert_eq!(reader.next_line().unwrap(), NextLine::Line(b"two"));
+        assert!(matches!(reader.next_line().unwrap(), NextLine::Line(b"two", LinePlace { at: 4, .. })));
         drop(writer);
         assert_eq!(reader.next_line().unwrap(), NextLine::End);
     }

@@ -2,15 +2,14 @@
 
 use super::args::{ArgKind, ArgSpec, Args};
 use super::dictionary::{WordBuffer, draw, word};
+use super::numbers::{Numbers, Range, Step};
 use super::pace;
-use super::pace::{Pace, Turn};
 use super::schema::default_stream;
 use super::split_words::Word;
 use super::types::ComponentType;
 use crate::topology::Factory;
 use crate::{Context, Next, Result, Spout, SpoutCollector};
 use egret_dataplane::plan::{FieldKind, Role};
-use std::time::Instant;
 
 /// The type `random-words`.
 pub(super) static TYPE: ComponentType = ComponentType {
@@ -42,21 +41,20 @@ pub(super) const DICTIONARY: u64 = 450_000;
 /// Emits [`Word`]s drawn at random, each equally often in the long run, from a dictionary of made-up words.
 ///
 /// The same seed, dictionary and count give the same words, however many tasks share the work: each draw has a number,
-/// and task `i` of `k` makes the draws `i`, `i + k`, `i + 2k`, ... A rate paces them as in
-/// [`Sequence`](super::Sequence).
+/// and task `i` of `k` makes the draws `i`, `i + k`, `i + 2k`, ... A rate paces them, failed ones are emitted again and a
+/// successor goes on as in [`Sequence`](super::Sequence).
 pub struct RandomWords {
     dictionary: u64,
-    count: Option<u64>,
-    rate: Option<f64>,
+    range: Range,
     seed: u64,
-    pace: Option<Pace>,
+    numbers: Option<Numbers>,
     buffer: WordBuffer,
 }
 
 impl Default for RandomWords {
     fn default() -> Self {
         let buffer = WordBuffer::default();
-        Self { dictionary: DICTIONARY, count: None, rate: None, seed: 0, pace: None, buffer }
+        Self { dictionary: DICTIONARY, range: Range::default(), seed: 0, numbers: None, buffer }
     }
 }
 
@@ -77,14 +75,14 @@ impl RandomWords {
     /// Ends after this many words, over all tasks.
     #[must_use]
     pub fn count(mut self, count: u64) -> Self {
-        self.count = Some(count);
+        self.range.count = Some(count);
         self
     }
 
     /// Emits so many per second, over all tasks.
     #[must_use]
     pub fn rate(mut self, per_second: f64) -> Self {
-        self.rate = Some(per_second);
+        self.range.rate = Some(per_second);
         self
     }
 
@@ -99,27 +97,46 @@ impl RandomWords {
         let words = Self::new()
             .dictionary(args.number("dictionary").unwrap_or(DICTIONARY))
             .seed(args.number("seed").unwrap_or(0));
-        Self { count: args.number("count"), rate: args.rate("rate"), ..words }
+        Self { range: Range::from_args(args), ..words }
     }
 }
 
 impl Spout for RandomWords {
-    type Id = ();
+    type Id = u32;
 
     fn open(&mut self, context: &Context) -> Result<()> {
-        self.pace = Some(Pace::new(self.count, self.rate, context.index(), context.parallelism()));
+        let kind = format!("random words of {}, seed {}", self.dictionary, self.seed);
+        self.numbers = Some(Numbers::open(context, &kind, self.range)?);
         Ok(())
     }
 
-    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> Result<Next> {
-        let number = match self.pace.as_mut().map(|pace| pace.turn(Instant::now)) {
-            Some(Turn::Number(number)) => number,
-            Some(Turn::Wait(time)) => return Ok(Next::Wait(time)),
-            Some(Turn::Done) | None => return Ok(Next::Exhausted),
-        };
-        let word = word(draw(self.seed, number, self.dictionary), &mut self.buffer);
-        out.emit(&Word { word }).untracked()?;
-        Ok(Next::Emitted)
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+        let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
+        match numbers.next()? {
+            Step::Emit(number, id) => {
+                let word = word(draw(self.seed, number, self.dictionary), &mut self.buffer);
+                numbers.emit(out.emit(&Word { word }), id)
+            }
+            Step::Rest(next) => Ok(next),
+        }
+    }
+
+    fn ack(&mut self, id: u32) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.ack(id);
+        }
+    }
+
+    fn fail(&mut self, id: u32) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.fail(id);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.close();
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! The `sequence` spout: the numbers from 0.
 
 use super::args::{ArgKind, ArgProblem, ArgSpec, Args};
+use super::numbers::{Numbers, Range, Step};
 use super::pace;
-use super::pace::{Pace, Turn};
 use super::schema::{InputSchema, default_stream};
 use super::types::ComponentType;
 use crate::topology::Factory;
 use crate::{Context, Next, Result, Spout, SpoutCollector, Tuple};
 use egret_dataplane::plan::{FieldKind, Role, Stream};
-use std::time::Instant;
 
 /// The type `sequence`.
 pub(super) static TYPE: ComponentType = ComponentType {
@@ -51,12 +50,14 @@ pub struct NumberAndPayload<'a> {
 ///
 /// With a rate, number `n` is emitted `n / rate` seconds after the start, or as soon after that as the topology takes
 /// it: late numbers do not delay the later ones.
+///
+/// In `ATLEAST_ONCE` a number that fails is emitted again, before new ones. A task whose process died goes on: in
+/// `ATLEAST_ONCE` with what was not acked, otherwise behind everything that may have been emitted.
 #[derive(Default)]
 pub struct Sequence {
-    count: Option<u64>,
-    rate: Option<f64>,
+    range: Range,
     payload: Option<Vec<u8>>,
-    pace: Option<Pace>,
+    numbers: Option<Numbers>,
 }
 
 impl Sequence {
@@ -69,14 +70,14 @@ impl Sequence {
     /// Ends before this number.
     #[must_use]
     pub fn count(mut self, count: u64) -> Self {
-        self.count = Some(count);
+        self.range.count = Some(count);
         self
     }
 
     /// Emits so many per second, over all tasks.
     #[must_use]
     pub fn rate(mut self, per_second: f64) -> Self {
-        self.rate = Some(per_second);
+        self.range.rate = Some(per_second);
         self
     }
 
@@ -88,7 +89,7 @@ impl Sequence {
     }
 
     pub(super) fn from_args(args: &Args) -> Self {
-        let sequence = Self { count: args.number("count"), rate: args.rate("rate"), ..Self::default() };
+        let sequence = Self { range: Range::from_args(args), ..Self::default() };
         match args.number("bytes") {
             Some(bytes) => sequence.bytes(bytes as usize),
             None => sequence,
@@ -97,24 +98,44 @@ impl Sequence {
 }
 
 impl Spout for Sequence {
-    type Id = ();
+    type Id = u32;
 
     fn open(&mut self, context: &Context) -> Result<()> {
-        self.pace = Some(Pace::new(self.count, self.rate, context.index(), context.parallelism()));
+        let kind = format!("sequence of {:?} bytes", self.payload.as_ref().map(Vec::len));
+        self.numbers = Some(Numbers::open(context, &kind, self.range)?);
         Ok(())
     }
 
-    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> Result<Next> {
-        let n = match self.pace.as_mut().map(|pace| pace.turn(Instant::now)) {
-            Some(Turn::Number(n)) => n,
-            Some(Turn::Wait(time)) => return Ok(Next::Wait(time)),
-            Some(Turn::Done) | None => return Ok(Next::Exhausted),
+    #[inline]
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+        let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
+        let (n, id) = match numbers.next()? {
+            Step::Emit(n, id) => (n, id),
+            Step::Rest(next) => return Ok(next),
         };
         match &self.payload {
-            None => out.emit(&Number { n }).untracked()?,
-            Some(payload) => out.emit(&NumberAndPayload { n, payload }).untracked()?,
+            None => numbers.emit(out.emit(&Number { n }), id),
+            Some(payload) => numbers.emit(out.emit(&NumberAndPayload { n, payload }), id),
         }
-        Ok(Next::Emitted)
+    }
+
+    #[inline]
+    fn ack(&mut self, id: u32) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.ack(id);
+        }
+    }
+
+    fn fail(&mut self, id: u32) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.fail(id);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.close();
+        }
     }
 }
 

@@ -26,7 +26,8 @@ const IT: ComponentIndex = ComponentIndex(1);
 pub(super) struct Bench {
     topology: Topology,
     index: u32,
-    container_dir: PathBuf,
+    /// A new folder when there is none.
+    container_dir: Option<PathBuf>,
     incarnation: u32,
 }
 
@@ -62,7 +63,7 @@ impl Bench {
         let mut config = Config::default();
         config.set(config::TUPLE_MAX_BYTES, "64KiB").unwrap();
         let topology = Topology { name: "bench".to_owned(), config, components, program: Program::Builtin };
-        Self { topology, index: 0, container_dir: PathBuf::from("."), incarnation: 1 }
+        Self { topology, index: 0, container_dir: None, incarnation: 1 }
     }
 
     /// Makes it task `index` of `parallelism`.
@@ -72,9 +73,15 @@ impl Bench {
         self
     }
 
+    /// Sets an entry of the topology's configuration.
+    pub(super) fn config(mut self, key: &str, value: &str) -> Self {
+        self.topology.config.set(key, value).unwrap();
+        self
+    }
+
     /// Makes it a process of this container folder and incarnation.
     pub(super) fn process(mut self, container_dir: &Path, incarnation: u32) -> Self {
-        self.container_dir = container_dir.to_owned();
+        self.container_dir = Some(container_dir.to_owned());
         self.incarnation = incarnation;
         self
     }
@@ -89,8 +96,10 @@ impl Bench {
         let blocks = Blocks::default();
         let emitter = Emitter::new(&plan, task, &[], 0, Box::new(TestOutlet::new(blocks.clone()))).unwrap();
         let topology = Arc::new(plan.topology.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let container_dir = self.container_dir.unwrap_or_else(|| folder.path().to_owned());
         let context = Context::new(topology, task, Metrics::default()).unwrap();
-        let context = context.in_process(self.container_dir, Incarnation(self.incarnation));
+        let context = context.in_process(container_dir, Incarnation(self.incarnation));
         let it = &plan.topology.components[IT.0 as usize];
         let factory = (super::find(&it.kind).unwrap().make)(super::Args::from_json(&it.args).unwrap());
         let mut runner = factory.make(emitter);
@@ -98,7 +107,7 @@ impl Bench {
             Runner::Spout(spout) => spout.open(&context)?,
             Runner::Bolt(bolt) => bolt.prepare(&context)?,
         }
-        Ok(Running { plan, task, runner, blocks })
+        Ok(Running { plan, task, runner, blocks, _folder: folder })
     }
 }
 
@@ -108,6 +117,7 @@ pub(super) struct Running {
     task: TaskId,
     runner: Runner,
     blocks: Blocks,
+    _folder: tempfile::TempDir,
 }
 
 impl Running {
