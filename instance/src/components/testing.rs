@@ -86,20 +86,25 @@ impl Bench {
         self
     }
 
+    /// The context of the task, in the folder that [`process`](Self::process) gave.
+    pub(super) fn context(&self) -> Context {
+        let task = TaskId(self.topology.tasks(IT).start + self.index);
+        let context = Context::new(Arc::new(self.topology.clone()), task, Metrics::default()).unwrap();
+        context.in_process(self.container_dir.clone().unwrap(), Incarnation(self.incarnation))
+    }
+
     /// Sets it up: `open` or `prepare` is called.
-    pub(super) fn start(self) -> Result<Running> {
+    pub(super) fn start(mut self) -> Result<Running> {
+        let folder = tempfile::tempdir().unwrap();
+        self.container_dir.get_or_insert_with(|| folder.path().to_owned());
+        let context = self.context();
         let packing = packing(&self.topology);
         let stmgrs = vec![StmgrAddress { container: ContainerId(1), address: "127.0.0.1:1".to_owned() }];
         let plan =
             PhysicalPlan { epoch: Epoch(1), topology: self.topology, packing, stmgrs, ended: Vec::new() };
-        let task = TaskId(plan.topology.tasks(IT).start + self.index);
+        let task = context.task();
         let blocks = Blocks::default();
         let emitter = Emitter::new(&plan, task, &[], 0, Box::new(TestOutlet::new(blocks.clone()))).unwrap();
-        let topology = Arc::new(plan.topology.clone());
-        let folder = tempfile::tempdir().unwrap();
-        let container_dir = self.container_dir.unwrap_or_else(|| folder.path().to_owned());
-        let context = Context::new(topology, task, Metrics::default()).unwrap();
-        let context = context.in_process(container_dir, Incarnation(self.incarnation));
         let it = &plan.topology.components[IT.0 as usize];
         let factory = (super::find(&it.kind).unwrap().make)(super::Args::from_json(&it.args).unwrap());
         let mut runner = factory.make(emitter);
