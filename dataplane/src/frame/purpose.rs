@@ -4,7 +4,7 @@ use crate::memory::DescriptorKind;
 
 /// What the receiver of a block is to do with it. The number stands in the frames between stmgrs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Purpose {
     /// Execute its tuples.
     Data = 0,

@@ -12,13 +12,14 @@
 //! |---|---|---|---|
 //! | `Handshake` | a step of the [handshake](super::handshake) | 0 | 0 |
 //! | `Control` | a [`Message`] | 0 | 0 |
-//! | `Batch` | a block's used bytes: batch header and tuples | the destination | the sender's |
+//! | `Batch` | a block's used bytes: header, then tuples or acks | the destination | the [`Purpose`] |
 //! | `End` | none | the task it is for | the task that has ended |
 //! | `Credit` | none | the destination | size class << 24 \| number of blocks |
 //!
 //! `flags` is 0 so far. Whatever is not rightful is a [`FrameError`]: there is no way to find the next frame in a
 //! stream that has broken once, so the connection ends.
 
+use crate::frame::Purpose;
 use crate::memory::BlockBytes;
 use crate::message::Message;
 
@@ -39,7 +40,7 @@ pub enum FrameKind {
     Handshake = 1,
     /// A control message.
     Control = 2,
-    /// A batch of tuples.
+    /// A block of tuples or acks.
     Batch = 3,
     /// A task has ended.
     End = 4,
@@ -251,9 +252,9 @@ impl Outgoing {
 
     /// A batch for `target`; `token` comes back when the block is free of the kernel.
     #[must_use]
-    pub fn batch(target: u32, block: BlockBytes, token: u64) -> Self {
+    pub fn batch(target: u32, purpose: Purpose, block: BlockBytes, token: u64) -> Self {
         let len = u32::try_from(block.len()).unwrap_or(u32::MAX);
-        let header = FrameHeader::new(FrameKind::Batch, len, target, 0);
+        let header = FrameHeader::new(FrameKind::Batch, len, target, purpose as u32);
         Self { header, body: Body::Block(block), token: Some(token) }
     }
 

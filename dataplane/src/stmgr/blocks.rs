@@ -10,14 +10,15 @@
 //! ```
 //!
 //! A flying block has one reference for each delivery that is not over: a descriptor that waits, a consumer that
-//! holds the block, a peer it is being sent to. An instance *holds* a block from the moment its descriptor goes into
+//! holds the block, a peer it is being sent to. A block that is lost on its way flies on to spouts, before it comes
+//! home. An instance *holds* a block from the moment its descriptor goes into
 //! the instance's ring until it says done; only then may it.
 
 use super::bits::Bits;
 use super::fault::Fault;
 use super::route::{Slot, WindowIndex};
 use super::sizes::Home;
-use crate::ids::BlockId;
+use crate::ids::{BlockId, ComponentIndex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -27,14 +28,26 @@ enum State {
     Flying,
 }
 
+/// What is known of a flying block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// What the task runs that wrote it.
+    pub source: ComponentIndex,
+    /// Bytes in use.
+    pub used: u32,
+    /// Tuples or records in it, as its writer claims; for the counters only.
+    pub count: u32,
+}
+
 #[derive(Debug)]
 struct Record {
     home: Home,
     class: u8,
     state: State,
+    /// Spouts have been told that tuples in it are lost.
+    lost: bool,
     references: u32,
-    /// Tuples in it, as its emitter claims; for the counters only.
-    tuples: u32,
+    flight: Flight,
 }
 
 /// All blocks of a container.
@@ -57,7 +70,8 @@ impl Blocks {
             if let Home::Task(slot) = home {
                 own[slot.at()].push(BlockId(block as u32));
             }
-            Record { home, class: class as u8, state: State::Home, references: 0, tuples: 0 }
+            let flight = Flight { source: ComponentIndex(0), used: 0, count: 0 };
+            Record { home, class: class as u8, state: State::Home, lost: false, references: 0, flight }
         };
         let records: Vec<_> = homes.iter().enumerate().map(record).collect();
         let held = vec![Bits::new(records.len()); slots];
@@ -70,10 +84,10 @@ impl Blocks {
         usize::from(self.records[block.0 as usize].class)
     }
 
-    /// The tuples that a flying block's emitter claims.
+    /// What is known of a flying block.
     #[must_use]
-    pub fn tuples(&self, block: BlockId) -> u32 {
-        self.records[block.0 as usize].tuples
+    pub fn flight(&self, block: BlockId) -> Flight {
+        self.records[block.0 as usize].flight
     }
 
     /// How many blocks an instance holds as a consumer.
@@ -120,10 +134,23 @@ impl Blocks {
     }
 
     /// Sends a block on its way with `references` deliveries.
-    pub fn fly(&mut self, block: BlockId, tuples: u32, references: u32) {
+    pub fn fly(&mut self, block: BlockId, flight: Flight, references: u32) {
         let record = &mut self.records[block.0 as usize];
         assert!(matches!(record.state, State::Granted | State::Filling), "{block:?} leaves its writer");
-        (record.state, record.tuples, record.references) = (State::Flying, tuples, references);
+        (record.state, record.flight, record.references) = (State::Flying, flight, references);
+        record.lost = false;
+    }
+
+    /// A flying block gets one more delivery.
+    pub fn refer(&mut self, block: BlockId) {
+        let record = &mut self.records[block.0 as usize];
+        assert!(record.state == State::Flying && record.references > 0, "{block:?} has not come home yet");
+        record.references += 1;
+    }
+
+    /// Tuples in a flying block are lost; says whether that is news in this flight.
+    pub fn lose(&mut self, block: BlockId) -> bool {
+        !std::mem::replace(&mut self.records[block.0 as usize].lost, true)
     }
 
     /// Takes a window's block to receive into.

@@ -11,10 +11,12 @@ pub enum Cause {
     TaskEnded,
     /// They came over the network in a batch that does not hold together.
     Malformed,
+    /// These are no tuples, but acks, fails or losses that came so; the trees time out.
+    MalformedAcks,
 }
 
 impl Cause {
-    const ALL: [Self; 3] = [Self::InstanceDied, Self::TaskEnded, Self::Malformed];
+    const ALL: [Self; 4] = [Self::InstanceDied, Self::TaskEnded, Self::Malformed, Self::MalformedAcks];
 
     /// The name in heartbeats and in `egret status`.
     #[must_use]
@@ -23,6 +25,7 @@ impl Cause {
             Self::InstanceDied => "instance_died",
             Self::TaskEnded => "task_ended",
             Self::Malformed => "malformed_batch",
+            Self::MalformedAcks => "malformed_acks",
         }
     }
 }
@@ -33,6 +36,8 @@ pub struct Counters {
     dropped: [u64; Cause::ALL.len()],
     /// Bytes of tuple data received from peers and copied into blocks. Local relay adds nothing.
     pub copied_bytes: u64,
+    /// Blocks of acks, fails or losses for a spout whose process is gone, or which has ended.
+    pub void_acks: u64,
     /// Connections closed because of what their other end did.
     pub closed_for_fault: u64,
 }

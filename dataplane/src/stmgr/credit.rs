@@ -11,6 +11,7 @@
 //! ```
 
 use super::route::Pair;
+use crate::frame::Purpose;
 use crate::ids::{BlockId, TaskId};
 use crate::memory::CLASSES;
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// A block with `used` bytes, which needs a credit of `class`.
-    Block { block: BlockId, used: u32, class: u8 },
+    Block { block: BlockId, used: u32, class: u8, purpose: Purpose },
     /// All data of this local task that went into this queue stands before.
     End(TaskId),
 }

@@ -236,11 +236,12 @@ impl Stmgr {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::SendBatch { peer, target, block, used } => {
+            Effect::SendBatch { peer, target, purpose, block, used } => {
                 let bytes = BlockBytes::new(&self.pool, block, used as usize);
                 match (self.peers[peer.at()].conn, bytes) {
                     (Some(conn), Some(bytes)) => {
-                        self.send(conn, Outgoing::batch(target.to_u32(), bytes, u64::from(block.0)));
+                        let token = u64::from(block.0);
+                        self.send(conn, Outgoing::batch(target.to_u32(), purpose, bytes, token));
                     }
                     _ => self.core.sent(block),
                 }

@@ -31,6 +31,12 @@ pub enum Fault {
         /// The destination's number.
         target: u32,
     },
+    /// The destination of acks is no spout above the sender, or trees are not tracked at all.
+    #[error("destination {target:#x} has no trees with tuples of the sender")]
+    NoSuchTrees {
+        /// The destination's number.
+        target: u32,
+    },
     /// The task has said before that it emitted its last tuple.
     #[error("task {task} has ended already")]
     AfterEnd {

@@ -83,6 +83,7 @@ impl Stmgr {
                     local.slot = self.register_instance(conn, &register)?;
                 }
                 (Message::Report(report), Some(_)) => self.report(report),
+                (Message::Latency(latency), Some(slot)) => self.latency(slot, latency)?,
                 _ => return Err("it sent a message that is not for a stmgr".to_owned()),
             }
         }

@@ -2,11 +2,10 @@
 //!
 //! The decisions are plain state machines, without sockets, rings, clocks or threads:
 //!
-//! * [`route`]: where a block goes; [`sizes`]: how many blocks there are, and whose.
+//! * [`route`]: where a block goes; [`trees`]: whose tuple trees its tuples may belong to; [`sizes`]: how many blocks there are, and whose.
 //! * [`core`]: what descriptors and frames do; on top of [`blocks`] (who holds which), [`ends`] (which tasks have
 //!   ended), `credit` (flow control between stmgrs), [`counters`] and [`fault`] (what nobody may do).
 //! * [`registration`]: who has registered with whom, under which plan, in which state.
-
 //!
 //! The drivers carry them out: [`run`] is the loop, over `local` (the instances), `peers` (the other stmgrs) and
 //! `tmaster`.
@@ -29,6 +28,7 @@ pub mod route;
 mod sinks;
 pub mod sizes;
 mod tmaster;
+pub mod trees;
 
 pub use driver::run;
 pub use options::{ExitReason, SOCKET_NAME, StmgrError, StmgrOptions};

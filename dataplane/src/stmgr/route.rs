@@ -2,10 +2,12 @@
 //!
 //! A *slot* is a local task, a *peer* another container's stmgr. Towards each peer there is one *queue* per
 //! destination that a local task can emit to; from each peer one *window* per destination that one of its tasks can
-//! emit to here. Both ends of a link compute the same pairs: my queue is my peer's window.
+//! emit to here. Both ends of a link compute the same pairs: my queue is my peer's window. Where trees are tracked the
+//! spouts above a local bolt are destinations too, of acks and of blocks that were lost.
 
 use super::bits::Bits;
-use crate::frame::Destination;
+use super::trees::Trees;
+use crate::frame::{Destination, Purpose};
 use crate::ids::{ComponentIndex, ContainerId, TaskId};
 use crate::plan::{PackingPlan, Topology};
 
@@ -49,7 +51,7 @@ pub enum Place {
     Local(Slot),
     /// Through the queue to its container.
     Remote(QueueIndex),
-    /// No local task ever emits to it.
+    /// No local task ever emits or acks to it.
     Unreached,
 }
 
@@ -99,6 +101,8 @@ pub struct Routes {
     pub windows: Vec<Pair>,
     /// By broadcast number.
     pub broadcasts: Vec<BroadcastWays>,
+    /// Whose tuple trees there are to be acked.
+    pub trees: Trees,
     container: ContainerId,
     /// By task id; entry 0 is unused.
     ways: Vec<Option<Way>>,
@@ -154,6 +158,7 @@ impl Routes {
             task_windows: vec![None; peers.len() * tasks.len()],
             broadcast_windows: Vec::new(),
             broadcast_queues: Vec::new(),
+            trees: Trees::new(topology),
             container,
             tasks,
             peers,
@@ -238,33 +243,63 @@ impl Routes {
         }
     }
 
-    /// Whether a task at `peer` may emit to `destination`.
+    /// Whether blocks for `destination` are acks, fails and losses: it is a spout whose trees are tracked.
     #[must_use]
-    pub fn may_receive(&self, peer: Peer, source: TaskId, destination: Destination) -> bool {
-        let Some(from) = self.way(source).filter(|way| way.peer == Some(peer)) else { return false };
+    pub fn is_for_acks(&self, destination: Destination) -> bool {
         match destination {
-            Destination::Task(task) => {
-                self.way(task).is_some_and(|to| to.peer.is_none() && self.reads(from.component, to.component))
-            }
+            Destination::Task(task) => self.way(task).is_some_and(|to| self.trees.grow_from(to.component)),
+            Destination::Broadcast(_) => false,
+        }
+    }
+
+    /// Whether `peer` may send what `source` wrote to `destination`, for this purpose. What is lost may have been
+    /// written anywhere; everything else was written by a task of the peer.
+    #[must_use]
+    pub fn may_receive(
+        &self,
+        peer: Peer,
+        source: TaskId,
+        destination: Destination,
+        purpose: Purpose,
+    ) -> bool {
+        let Some(from) = self.way(source) else { return false };
+        if purpose != Purpose::Lost && from.peer != Some(peer) {
+            return false;
+        }
+        match destination {
+            Destination::Task(task) => self.way(task).is_some_and(|to| {
+                let (from, here) = (from.component, to.peer.is_none());
+                here && match purpose {
+                    Purpose::Data => self.reads(from, to.component),
+                    Purpose::Ack => self.trees.ack_to(from, to.component),
+                    Purpose::Lost => self.trees.have(from, to.component),
+                }
+            }),
             Destination::Broadcast(number) => {
-                self.broadcasts.get(number as usize).is_some_and(|b| b.from == from.component)
+                let broadcast = self.broadcasts.get(number as usize);
+                purpose == Purpose::Data && broadcast.is_some_and(|b| b.from == from.component)
             }
         }
+    }
+
+    /// Whether tasks of `from` have blocks for tasks of `to`.
+    fn sends(&self, from: ComponentIndex, to: ComponentIndex) -> bool {
+        self.reads(from, to) || self.trees.ack_to(from, to)
     }
 
     fn add_task_pairs(&mut self) {
         let local: Vec<_> = (0..self.tasks.len() as u32).map(|s| self.component(Slot(s))).collect();
         for task in 0..self.ways.len() {
             let Some(Way { component, peer: Some(peer), .. }) = self.ways[task] else { continue };
-            if local.iter().any(|&from| self.reads(from, component)) {
+            if local.iter().any(|&from| self.sends(from, component)) {
                 let place = Place::Remote(QueueIndex(self.queues.len() as u32));
                 self.queues.push(Pair { peer, destination: Destination::Task(TaskId(task as u32)) });
                 self.ways[task] = Some(Way { component, peer: Some(peer), place });
             }
             for (slot, &reader) in local.iter().enumerate() {
+                let gets = self.sends(component, reader);
                 let known = &mut self.task_windows[peer.at() * local.len() + slot];
-                let reads = self.readers[component.0 as usize].contains(reader.0 as usize);
-                if reads && known.is_none() {
+                if gets && known.is_none() {
                     *known = Some(WindowIndex(self.windows.len() as u32));
                     self.windows.push(Pair { peer, destination: Destination::Task(self.tasks[slot]) });
                 }
@@ -335,16 +370,19 @@ fn ways(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::config;
     use crate::stmgr::core::tests::{component, packing, topology};
 
-    #[test]
-    fn the_queues_of_one_end_are_the_windows_of_the_other() {
+    fn check_both_ends(tracked: bool) -> Vec<Routes> {
         let components = vec![
             component("a", 3, &[]),
             component("b", 3, &[("a", false), ("a", true)]),
             component("c", 2, &[("b", true)]),
         ];
-        let topology = topology(components);
+        let mut topology = topology(components);
+        if tracked {
+            topology.config.set(config::RELIABILITY_MODE, "ATLEAST_ONCE").unwrap();
+        }
         let packing = packing(&topology, &[1, 2, 5, 1, 2, 1, 5, 1]);
         let all: Vec<_> = [1, 2, 5].map(|c| Routes::new(&topology, &packing, ContainerId(c)).unwrap()).into();
         for from in &all {
@@ -363,8 +401,31 @@ mod tests {
                 }
             }
         }
+        all
+    }
+
+    #[test]
+    fn the_queues_of_one_end_are_the_windows_of_the_other() {
+        let all = check_both_ends(false);
         // Container 5 has tasks 3 (`a`) and 7 (`c`): it sends to every `b`, receives from those for `c` only.
         assert_eq!((all[2].queues.len(), all[2].windows.len()), (5, 4));
+    }
+
+    #[test]
+    fn spouts_are_destinations_of_the_bolts_below_them_where_trees_are_tracked() {
+        let all = check_both_ends(true);
+        // Task 7 acks to tasks 1 and 2; task 3 gets acks from both other containers.
+        assert_eq!((all[2].queues.len(), all[2].windows.len()), (7, 6));
+        let (spout, peer) = (Destination::Task(TaskId(3)), Peer(0));
+        assert!(all[2].is_for_acks(spout) && !all[2].is_for_acks(Destination::Task(TaskId(7))));
+        let may = |source, purpose| all[2].may_receive(peer, TaskId(source), spout, purpose);
+        // Tasks 1, 4, 6 and 8 are at the peer; 1 is a spout, 5 is a bolt elsewhere.
+        assert_eq!(
+            [1, 4, 5, 8, 9].map(|source| may(source, Purpose::Ack)),
+            [false, true, false, true, false]
+        );
+        assert_eq!([1, 3, 4, 5, 9].map(|source| may(source, Purpose::Lost)), [true, true, true, true, false]);
+        assert!(!may(4, Purpose::Data));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::core::{Core, Received};
 use super::fault::Fault;
 use super::route::Peer;
-use crate::frame::{BatchReader, Destination, Malformed};
+use crate::frame::{AckReader, BatchReader, Destination, Malformed, Purpose};
 use crate::ids::{ContainerId, TaskId};
 use crate::memory::{OwnedBlock, Pool};
 use crate::message::{DecodeError, HelloPeer, Message};
@@ -20,6 +20,8 @@ pub(super) enum Refusal {
     Decode(#[from] DecodeError),
     #[error("a {0} frame has no place on this connection now")]
     OutOfPlace(&'static str),
+    #[error("purpose {0} of a batch is unknown (0 to 2 are known)")]
+    UnknownPurpose(u32),
     #[error("the peer says that it is container {0}, which cannot be")]
     WrongContainer(ContainerId),
     #[error("block {0} of the pool is in use where it should be free")]
@@ -101,7 +103,9 @@ impl FrameSink for PeerSink<'_> {
 
     fn begin_batch(&mut self, header: &FrameHeader) -> Result<OwnedBlock, Refusal> {
         let peer = self.peer("batch")?;
-        let block = self.core.begin_batch(peer, Destination::from_u32(header.target), header.len)?;
+        let purpose = Purpose::from_u32(header.aux).ok_or(Refusal::UnknownPurpose(header.aux))?;
+        let target = Destination::from_u32(header.target);
+        let block = self.core.begin_batch(peer, target, purpose, header.len)?;
         self.pool.claim(block).ok_or(Refusal::Claimed(block))
     }
 
@@ -111,7 +115,9 @@ impl FrameSink for PeerSink<'_> {
         let (received, count) = examine(header, bytes);
         // The claim ends before the descriptor goes on.
         drop(block);
-        self.core.counters.copied_bytes += u64::from(header.len);
+        if header.aux == Purpose::Data as u32 {
+            self.core.counters.copied_bytes += u64::from(header.len);
+        }
         let received = received.inspect_err(|error| warn!(?peer, %error, "dropped a received batch")).ok();
         if !self.core.batch(peer, received, count) && received.is_some() {
             warn!(?peer, ?received, "dropped a received batch that does not fit the plan");
@@ -140,20 +146,27 @@ impl FrameSink for PeerSink<'_> {
     }
 }
 
-/// What a batch says of itself, when all of it holds together; and how many tuples it claims, as far as one can tell.
+/// What a batch says of itself, when all of it holds together; and how many tuples or records it claims, as far as one
+/// can tell.
 fn examine(header: &FrameHeader, bytes: &[u8]) -> (Result<Received, Malformed>, u32) {
+    let whole = |used: usize| match used == bytes.len() {
+        true => Ok(()),
+        false => Err(Malformed::Used { claimed: used as u32, actual: bytes.len() }),
+    };
+    let used = header.len;
+    if header.aux == Purpose::Ack as u32 {
+        let received = AckReader::new(bytes).and_then(|reader| {
+            whole(reader.used())?;
+            let (head, count) = (reader.header(), reader.count());
+            Ok(Received { source: head.source, target: Destination::Task(head.spout), used, count })
+        });
+        return (received, received.map_or(1, |received| received.count));
+    }
     let reader = match BatchReader::new(bytes) {
         Ok(reader) => reader,
         Err(error) => return (Err(error), 1),
     };
-    let whole = reader.used() == bytes.len();
-    let checked = if whole {
-        reader.validate()
-    } else {
-        Err(Malformed::Used { claimed: reader.used() as u32, actual: bytes.len() })
-    };
-    let (count, head) = (reader.count(), reader.header());
-    let received =
-        checked.map(|()| Received { source: head.source, target: head.target, used: header.len, count });
-    (received, count)
+    let (head, count) = (reader.header(), reader.count());
+    let checked = whole(reader.used()).and_then(|()| reader.validate());
+    (checked.map(|()| Received { source: head.source, target: head.target, used, count }), count)
 }

@@ -4,11 +4,16 @@
 //! sum of all homes, so nobody's blocks are ever used up by others:
 //!
 //! ```text
-//! blocks of a class = local tasks  x quota of a task       (emitted and not yet consumed everywhere)
+//! blocks of a class = local tasks  x quota of a task       (emitted or acked, and not yet consumed everywhere)
 //!                   + windows      x size of a window      (received and not yet consumed here)
+//!                   + ack windows  x size of an ack window (the same, for spouts)
 //! ```
+//!
+//! Acks come in standard blocks only. An ack window has one block of each other class all the same, for blocks of
+//! tuples that were lost, which may be of any class. A spout takes what comes at once, whatever else it waits for, so
+//! one of each keeps them moving. Pages that are never written take no memory.
 
-use super::route::{Routes, Slot, WindowIndex};
+use super::route::{Pair, Routes, Slot, WindowIndex};
 use crate::frame::BLOCK_OVERHEAD;
 use crate::memory::{CLASSES, PoolConfig};
 use crate::plan::{Config, config};
@@ -36,8 +41,10 @@ pub const MIN_BATCH_BYTES: u32 = BLOCK_OVERHEAD as u32 - 16;
 pub struct Sizes {
     /// Blocks of each task.
     pub task: [u32; CLASSES],
-    /// Blocks of each window.
+    /// Blocks of each window for a bolt.
     pub window: [u32; CLASSES],
+    /// Blocks of each window for a spout.
+    pub ack_window: [u32; CLASSES],
     /// Bytes of a block.
     pub block_bytes: [u32; CLASSES],
     /// Bytes of a tuple at most.
@@ -51,9 +58,11 @@ impl Sizes {
         let standard = config.number(config::TASK_BLOCKS) as u32;
         let max_tuple_bytes = config.number(config::TUPLE_MAX_BYTES) as usize;
         let bytes = PoolConfig { counts: [0; CLASSES], max_tuple_bytes }.block_bytes();
+        let window = (standard / WINDOW_DIVISOR).max(WINDOW_STANDARD_MIN);
         Self {
             task: [standard, TASK_MEDIUM, TASK_LARGE],
-            window: [(standard / WINDOW_DIVISOR).max(WINDOW_STANDARD_MIN), WINDOW_MEDIUM, WINDOW_LARGE],
+            window: [window, WINDOW_MEDIUM, WINDOW_LARGE],
+            ack_window: [window, 1, 1],
             block_bytes: bytes.map(|b| b as u32),
             max_tuple_bytes,
         }
@@ -62,9 +71,17 @@ impl Sizes {
     /// The pool of a container: see the sum at the top.
     #[must_use]
     pub fn pool(&self, routes: &Routes) -> PoolConfig {
-        let (tasks, windows) = (routes.tasks.len() as u32, routes.windows.len() as u32);
-        let counts = std::array::from_fn(|c| tasks * self.task[c] + windows * self.window[c]);
+        let tasks = routes.tasks.len() as u32;
+        let windows =
+            |c: usize| -> u32 { routes.windows.iter().map(|&pair| self.of_pair(routes, pair)[c]).sum() };
+        let counts = std::array::from_fn(|c| tasks * self.task[c] + windows(c));
         PoolConfig { counts, max_tuple_bytes: self.max_tuple_bytes }
+    }
+
+    /// The size of the window at the receiving end of a pair.
+    #[must_use]
+    pub fn of_pair(&self, routes: &Routes, pair: Pair) -> &[u32; CLASSES] {
+        if routes.is_for_acks(pair.destination) { &self.ack_window } else { &self.window }
     }
 
     /// The class that receives `bytes`: the smallest that holds them.
@@ -93,14 +110,15 @@ pub enum Home {
 /// order of slots, then the windows'. With each its class.
 #[must_use]
 pub fn homes(sizes: &Sizes, routes: &Routes) -> Vec<(Home, usize)> {
-    let (tasks, windows) = (routes.tasks.len() as u32, routes.windows.len() as u32);
+    let tasks = routes.tasks.len() as u32;
     let mut homes = Vec::new();
     for class in 0..CLASSES {
         for slot in 0..tasks {
             homes.extend((0..sizes.task[class]).map(|_| (Home::Task(Slot(slot)), class)));
         }
-        for window in 0..windows {
-            homes.extend((0..sizes.window[class]).map(|_| (Home::Window(WindowIndex(window)), class)));
+        for (window, &pair) in routes.windows.iter().enumerate() {
+            let home = Home::Window(WindowIndex(window as u32));
+            homes.extend((0..sizes.of_pair(routes, pair)[class]).map(|_| (home, class)));
         }
     }
     homes

@@ -3,15 +3,16 @@
 use super::driver::{Conn, Stmgr};
 use super::route::Slot;
 use super::sinks::ControlSink;
-use crate::ids::Epoch;
+use crate::ids::{Epoch, TaskId};
 use crate::message::{
-    Heartbeat, Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, TaskCounters,
+    Heartbeat, Latency, MAX_HISTOGRAM_BYTES, Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus,
+    RegisterStmgr, Report, TaskCounters,
 };
 use crate::net::handshake::fresh_nonce;
 use crate::net::link::{FrameLimits, Outgoing};
 use crate::net::reactor::{ConnId, RecvBuf};
 use crate::net::session::{Progress, Session};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -31,6 +32,8 @@ pub(super) struct TmasterLink {
     heartbeat_at: Instant,
     last_words: VecDeque<TaskCounters>,
     reports: VecDeque<Report>,
+    /// The newest of each local spout, for a tmaster that has not heard of it.
+    latencies: BTreeMap<TaskId, Latency>,
 }
 
 /// See [`TmasterLink`].
@@ -54,6 +57,7 @@ impl TmasterLink {
             heartbeat_at: now,
             last_words: VecDeque::new(),
             reports: VecDeque::new(),
+            latencies: BTreeMap::new(),
         }
     }
 
@@ -163,6 +167,9 @@ impl Stmgr {
         for report in std::mem::take(&mut self.tmaster.reports) {
             self.tell_tmaster(&Message::Report(report));
         }
+        for latency in self.tmaster.latencies.values().cloned().collect::<Vec<_>>() {
+            self.tell_tmaster(&Message::Latency(latency));
+        }
     }
 
     /// Tells the tmaster, if there is one. What must not be missed is part of the next registration.
@@ -179,6 +186,23 @@ impl Stmgr {
         } else {
             keep(&mut self.tmaster.reports, report);
         }
+    }
+
+    /// Passes on how long the trees of the spout of `slot` took.
+    ///
+    /// # Errors
+    /// When it speaks for another task, or at too great a length.
+    pub(super) fn latency(&mut self, slot: Slot, latency: Latency) -> Result<(), String> {
+        let (task, len) = (self.core.routes().tasks[slot.at()], latency.histogram.len());
+        if latency.task != task || len > MAX_HISTOGRAM_BYTES {
+            let said = latency.task;
+            return Err(format!(
+                "it sent a histogram of {len} bytes for task {said}; at most {MAX_HISTOGRAM_BYTES} for task {task} are right"
+            ));
+        }
+        self.tmaster.latencies.insert(task, latency.clone());
+        self.tell_tmaster(&Message::Latency(latency));
+        Ok(())
     }
 
     /// The last counters of a process that is gone: told at once, before a successor's.

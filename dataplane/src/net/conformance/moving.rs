@@ -1,6 +1,7 @@
 //! How connections begin, and how bytes move.
 
 use super::{DEADLINE, Rig, bytes_of, frame};
+use crate::frame::Purpose;
 use crate::net::link::{FrameHeader, FrameLimits, HEADER_BYTES, Outgoing};
 use crate::net::reactor::{CloseReason, ConnId};
 use std::collections::HashSet;
@@ -224,7 +225,7 @@ pub(super) fn blocks_are_sent_from_where_they_lie(rig: &mut Rig) {
         let mut block = claim(index);
         block.bytes_mut().fill(index as u8 + 1);
         let bytes = BlockBytes::new(&pool, block.id(), 16_000 + index as usize).unwrap();
-        rig.reactor.send(client, Outgoing::batch(index, bytes, index.into()));
+        rig.reactor.send(client, Outgoing::batch(index, Purpose::Data, bytes, index.into()));
     }
     rig.until("tokens", |rig| rig.tokens(client).len() == 10 && rig.got(server) == 10 * 16_016 + 45);
     let mut sink = Sink((10..20).map(claim).collect(), Vec::new());

@@ -1,7 +1,7 @@
 //! Instances: what they say through their rings, how they come and go.
 
-use super::{Cause, Core, Effect};
-use crate::frame::Destination;
+use super::{Cause, Core, Effect, Flight};
+use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, OUT_SLOTS};
 use crate::stmgr::credit::Waiting;
@@ -42,7 +42,7 @@ impl Core {
 
     /// The instance of `slot` is gone, and its out ring has been emptied. `executed` is its own last count of
     /// executed tuples: what it held and had not executed is lost and counted; its blocks come home; what was never
-    /// handed to it waits for its successor.
+    /// handed to it waits for its successor, except for a spout, whose trees are no more.
     pub fn detach(&mut self, slot: Slot, executed: u64) {
         let local = &mut self.locals[slot.at()];
         if !std::mem::take(&mut local.attached) {
@@ -51,11 +51,19 @@ impl Core {
         local.grants.clear();
         let consumed = local.consumed;
         self.blocks.ungrant_all(slot);
+        let is_spout = self.routes.trees.grow_from(self.routes.component(slot));
         let mut held = 0;
         while let Some(block) = self.blocks.any_held(slot) {
-            held += u64::from(self.blocks.tuples(block));
             self.blocks.unhold(slot, block).unwrap_or_else(|_| unreachable!("it was found held"));
-            self.let_go(block);
+            if is_spout {
+                self.void(block);
+            } else {
+                held += u64::from(self.blocks.flight(block).count);
+                self.lose(block);
+            }
+        }
+        if is_spout {
+            self.void_pending(slot);
         }
         let half_done = executed.saturating_sub(consumed).min(held);
         self.counters.drop_tuples(Cause::InstanceDied, held - half_done);
@@ -76,7 +84,8 @@ impl Core {
             DescriptorKind::Data => self.emit(slot, descriptor)?,
             DescriptorKind::Done => self.consumed(slot, descriptor.block)?,
             DescriptorKind::End => self.end_from_instance(slot)?,
-            DescriptorKind::Grant | DescriptorKind::Ack | DescriptorKind::Lost | DescriptorKind::FailAll => {
+            DescriptorKind::Ack => self.ack(slot, descriptor)?,
+            DescriptorKind::Grant | DescriptorKind::Lost | DescriptorKind::FailAll => {
                 return Err(Fault::WrongKind);
             }
         }
@@ -99,18 +108,21 @@ impl Core {
         // The out ring has room for its whole quota, for one end and for this many blocks it consumed.
         let limit = OUT_SLOTS as u32 - self.sizes.task_total() - 1;
         while let Some(&next) = local.pending.front() {
-            let is_data = next.kind == DescriptorKind::Data;
-            if is_data && self.blocks.held_count(slot) >= limit {
+            use DescriptorKind::{Ack, Data, FailAll, Lost};
+            let is_block = matches!(next.kind, Data | Ack | Lost);
+            if is_block && self.blocks.held_count(slot) >= limit {
                 return Delivered::Waiting;
             }
             if !push(next) {
-                // An instance that holds data and has all its grants comes forward by itself: it says done.
+                // An instance that holds blocks and has all its grants comes forward by itself: it says done.
                 let will_speak = self.blocks.held_count(slot) > 0;
                 return if will_speak { Delivered::Waiting } else { Delivered::TryAgain };
             }
             local.pending.pop_front();
-            if is_data {
+            if is_block {
                 self.blocks.hold(slot, next.block);
+            } else if next.kind == FailAll {
+                local.fails_all = false;
             } else {
                 self.ends.deliver(slot, TaskId(next.target));
             }
@@ -124,10 +136,13 @@ impl Core {
             return;
         }
         let task = self.routes.tasks[slot.at()];
+        if self.routes.trees.grow_from(self.routes.component(slot)) {
+            self.void_pending(slot);
+        }
         for descriptor in std::mem::take(&mut self.locals[slot.at()].pending) {
             if descriptor.kind == DescriptorKind::Data {
                 self.counters.drop_tuples(Cause::TaskEnded, u64::from(descriptor.count));
-                self.let_go(descriptor.block);
+                self.lose(descriptor.block);
             }
         }
         self.spread_end(slot, task);
@@ -144,21 +159,16 @@ impl Core {
 
     fn consumed(&mut self, slot: Slot, block: BlockId) -> Result<(), Fault> {
         self.blocks.unhold(slot, block)?;
-        self.locals[slot.at()].consumed += u64::from(self.blocks.tuples(block));
+        self.locals[slot.at()].consumed += u64::from(self.blocks.flight(block).count);
         self.let_go(block);
         Ok(())
     }
 
     fn emit(&mut self, slot: Slot, descriptor: Descriptor) -> Result<(), Fault> {
         let Descriptor { block, used, count, target, .. } = descriptor;
-        let size = self.sizes.block_bytes[self.blocks.emittable(slot, block)?];
-        if !(MIN_BATCH_BYTES..=size).contains(&used) {
-            return Err(Fault::BadLength { used, size });
-        }
-        if self.ends.has_ended(slot) {
-            return Err(Fault::AfterEnd { task: self.routes.tasks[slot.at()] });
-        }
+        self.check_written(slot, &descriptor, u32::MAX)?;
         let from = self.routes.component(slot);
+        let flight = Flight { source: from, used, count };
         match Destination::from_u32(target) {
             Destination::Task(task) => {
                 let way = self.routes.way(task).ok_or(Fault::UnknownTarget { target })?;
@@ -167,41 +177,48 @@ impl Core {
                 }
                 match way.place {
                     Place::Local(to) => {
-                        self.blocks.fly(block, count, 1);
-                        self.deliver_block(to, block, used, count);
+                        self.blocks.fly(block, flight, 1);
+                        self.deliver_block(to, block);
                     }
                     Place::Remote(queue) => {
-                        self.blocks.fly(block, count, 1);
-                        self.enqueue(queue, block, used);
+                        self.blocks.fly(block, flight, 1);
+                        self.enqueue(queue, block, Purpose::Data);
                     }
                     Place::Unreached => return Err(Fault::NotAReader { target }),
                 }
             }
-            Destination::Broadcast(number) => self.emit_to_all(from, number, descriptor)?,
+            Destination::Broadcast(number) => self.emit_to_all(block, flight, number)?,
         }
         Ok(())
     }
 
-    fn emit_to_all(
-        &mut self,
-        from: crate::ids::ComponentIndex,
-        number: u32,
-        descriptor: Descriptor,
-    ) -> Result<(), Fault> {
-        let Descriptor { block, used, count, target, .. } = descriptor;
+    /// Whether the instance of `slot` may send the block that it names, with so many bytes in it.
+    pub(super) fn check_written(&self, slot: Slot, block: &Descriptor, limit: u32) -> Result<(), Fault> {
+        let size = self.sizes.block_bytes[self.blocks.emittable(slot, block.block)?].min(limit);
+        if !(MIN_BATCH_BYTES..=size).contains(&block.used) {
+            return Err(Fault::BadLength { used: block.used, size });
+        }
+        if self.ends.has_ended(slot) {
+            return Err(Fault::AfterEnd { task: self.routes.tasks[slot.at()] });
+        }
+        Ok(())
+    }
+
+    fn emit_to_all(&mut self, block: BlockId, flight: Flight, number: u32) -> Result<(), Fault> {
+        let target = Destination::Broadcast(number).to_u32();
         let index = number as usize;
         let ways = self.routes.broadcasts.get(index).ok_or(Fault::UnknownTarget { target })?;
-        if ways.from != from {
+        if ways.from != flight.source {
             return Err(Fault::NotAReader { target });
         }
         let (locals, queues) = (ways.local.len(), ways.queues.len());
         // One reference of its own, so that the block stays away until all deliveries are under way.
-        self.blocks.fly(block, count, (locals + queues) as u32 + 1);
+        self.blocks.fly(block, flight, (locals + queues) as u32 + 1);
         for i in 0..locals {
-            self.deliver_block(self.routes.broadcasts[index].local[i], block, used, count);
+            self.deliver_block(self.routes.broadcasts[index].local[i], block);
         }
         for i in 0..queues {
-            self.enqueue(self.routes.broadcasts[index].queues[i], block, used);
+            self.enqueue(self.routes.broadcasts[index].queues[i], block, Purpose::Data);
         }
         self.let_go(block);
         Ok(())

@@ -2,11 +2,13 @@
 //!
 //! * [`instances`](self): what an instance's descriptors do, its coming and its going.
 //! * [`peers`](self): what frames of other stmgrs do, links that come and go.
+//! * [`acks`](self): what goes to spouts: acks and fails, and what is lost.
 //!
 //! Everything that costs happens once per block. A block is routed by one look-up, and its memory is never touched.
 //! What is to go into an instance's ring waits in its slot, [`Core::deliver`] takes it out; what is to go to peers
 //! and to the tmaster comes out as [`Effect`]s.
 
+mod acks;
 mod instances;
 mod peers;
 #[cfg(test)]
@@ -15,13 +17,13 @@ pub(in crate::stmgr) mod tests;
 pub use instances::Delivered;
 pub use peers::Received;
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Flight};
 use super::counters::{Cause, Counters};
 use super::credit::{Queue, Waiting, Window};
 use super::ends::Ends;
 use super::route::{Peer, Routes, Slot, WindowIndex};
 use super::sizes::{Home, Sizes, homes};
-use crate::frame::Destination;
+use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::Descriptor;
 use std::collections::VecDeque;
@@ -35,6 +37,8 @@ pub enum Effect {
         peer: Peer,
         /// For whom there.
         target: Destination,
+        /// Why.
+        purpose: Purpose,
         /// The block.
         block: BlockId,
         /// How much of it.
@@ -71,8 +75,11 @@ struct LocalTask {
     /// Blocks of its own that are free again. They go into the ring first: nothing orders them after data, and an
     /// instance may need one before it can take more data.
     grants: Vec<BlockId>,
-    /// Data and ends, in order. Bounded by the blocks of its upstream homes and by the number of upstream tasks.
+    /// For a bolt data and ends, in order; bounded by the blocks of its upstream homes and by the number of upstream
+    /// tasks. For a spout acks and losses, bounded by the blocks there are, and one word to fail all.
     pending: VecDeque<Descriptor>,
+    /// That word is among them. One is enough: it is about everything in flight when it arrives.
+    fails_all: bool,
     /// Tuples in blocks that the present instance has consumed.
     consumed: u64,
     is_ready: bool,
@@ -81,8 +88,8 @@ struct LocalTask {
 #[derive(Debug, Default)]
 struct PeerState {
     linked: bool,
-    /// The block that its link receives into at the moment.
-    filling: Option<(WindowIndex, BlockId)>,
+    /// The block that its link receives into at the moment, and what it is to be.
+    filling: Option<(WindowIndex, BlockId, Purpose)>,
 }
 
 /// The state of one container's stream manager.
@@ -108,8 +115,8 @@ impl Core {
     pub fn new(routes: Routes, sizes: Sizes) -> Self {
         let homes = homes(&sizes, &routes);
         let slots = routes.tasks.len();
-        let mut windows: Vec<_> =
-            routes.windows.iter().map(|&pair| Window::new(pair, &sizes.window)).collect();
+        let window = |&pair| Window::new(pair, sizes.of_pair(&routes, pair));
+        let mut windows: Vec<_> = routes.windows.iter().map(window).collect();
         for (block, &(home, class)) in homes.iter().enumerate() {
             if let Home::Window(window) = home {
                 windows[window.at()].stock(class, BlockId(block as u32));
@@ -199,15 +206,20 @@ impl Core {
         }
     }
 
-    /// A block for a local task: into its pending queue, or dropped when the task takes nothing any more.
-    fn deliver_block(&mut self, to: Slot, block: BlockId, used: u32, count: u32) {
+    /// A block for a local bolt: into its pending queue, or dropped when the task takes nothing any more.
+    fn deliver_block(&mut self, to: Slot, block: BlockId) {
         if self.ends.has_ended(to) {
+            let count = self.blocks.flight(block).count;
             self.counters.drop_tuples(Cause::TaskEnded, u64::from(count));
-            self.let_go(block);
+            self.lose(block);
             return;
         }
-        let target = self.routes.tasks[to.at()].0;
-        let kind = crate::memory::DescriptorKind::Data;
+        self.wait_for_instance(to, block, Purpose::Data);
+    }
+
+    fn wait_for_instance(&mut self, to: Slot, block: BlockId, purpose: Purpose) {
+        let Flight { used, count, .. } = self.blocks.flight(block);
+        let (kind, target) = (purpose.descriptor_kind(), self.routes.tasks[to.at()].0);
         self.locals[to.at()].pending.push_back(Descriptor { kind, block, target, used, count });
         self.mark_ready(to);
     }
@@ -219,10 +231,11 @@ impl Core {
         }
     }
 
-    fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, used: u32) {
+    fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, purpose: Purpose) {
+        let used = self.blocks.flight(block).used;
         // A block of this pool has a class, so its bytes in use have one too.
         let class = self.sizes.class_for(used).unwrap_or(crate::memory::CLASSES - 1) as u8;
-        self.queues[queue.at()].push(Waiting::Block { block, used, class });
+        self.queues[queue.at()].push(Waiting::Block { block, used, class, purpose });
         self.pump(queue);
     }
 }

@@ -1,7 +1,7 @@
 //! Peers: links that come and go, the frames that come over them, and what goes out.
 
-use super::{Cause, Core, Effect};
-use crate::frame::Destination;
+use super::{Cause, Core, Effect, Flight};
+use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::CLASSES;
 use crate::stmgr::credit::Waiting;
@@ -11,13 +11,13 @@ use crate::stmgr::route::{Peer, Place, QueueIndex, Slot};
 /// What a received batch says of itself, once its structure has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The emitter.
+    /// Who wrote it.
     pub source: TaskId,
-    /// Who is to get it.
+    /// Who is to get it; of a batch that was lost, who should have got it.
     pub target: Destination,
     /// Bytes in use.
     pub used: u32,
-    /// Tuples.
+    /// Tuples or records.
     pub count: u32,
 }
 
@@ -48,10 +48,13 @@ impl Core {
     /// The link to `peer` is gone. What was on the wire is lost; what waits here waits for the next link.
     pub fn peer_down(&mut self, peer: Peer) {
         let state = &mut self.peers[peer.at()];
-        state.linked = false;
-        if let Some((window, block)) = state.filling.take() {
+        let was_linked = std::mem::take(&mut state.linked);
+        if let Some((window, block, _)) = state.filling.take() {
             self.blocks.abandon(block);
             self.return_to_window(window, block);
+        }
+        if was_linked {
+            self.fail_all(peer);
         }
         for queue in self.queues.iter_mut().filter(|q| q.pair.peer == peer) {
             queue.forget_credit();
@@ -61,16 +64,26 @@ impl Core {
     /// `peer` is about to send a batch of `bytes` bytes: returns the block to receive it into.
     ///
     /// # Errors
-    /// A [`Fault`] when the destination is not here or nothing of `peer` reads to it, or when it has no credit.
-    pub fn begin_batch(&mut self, peer: Peer, target: Destination, bytes: u32) -> Result<BlockId, Fault> {
+    /// A [`Fault`] when the destination is not here, takes nothing of `peer` or not for this purpose, or when it has
+    /// no credit.
+    pub fn begin_batch(
+        &mut self,
+        peer: Peer,
+        target: Destination,
+        purpose: Purpose,
+        bytes: u32,
+    ) -> Result<BlockId, Fault> {
         let number = target.to_u32();
         let index = self.routes.window(peer, target).ok_or(Fault::UnknownTarget { target: number })?;
+        if self.routes.is_for_acks(target) != (purpose != Purpose::Data) {
+            return Err(Fault::WrongKind);
+        }
         let no_credit = Fault::NoCredit { target: number, bytes };
         let class = self.sizes.class_for(bytes).ok_or(no_credit)?;
         assert!(self.peers[peer.at()].filling.is_none(), "one batch at a time comes over a link");
         let block = self.windows[index.at()].take(class).ok_or(no_credit)?;
         self.blocks.fill(block);
-        self.peers[peer.at()].filling = Some((index, block));
+        self.peers[peer.at()].filling = Some((index, block, purpose));
         Ok(block)
     }
 
@@ -79,30 +92,35 @@ impl Core {
     /// no fault of the peer. Says whether it was delivered.
     pub fn batch(&mut self, peer: Peer, received: Option<Received>, claimed_count: u32) -> bool {
         let filling = self.peers[peer.at()].filling.take();
-        let Some((window, block)) = filling else { return false };
+        let Some((window, block, purpose)) = filling else { return false };
         let destination = self.windows[window.at()].pair.destination;
-        let fits =
-            |r: &Received| r.target == destination && self.routes.may_receive(peer, r.source, r.target);
-        let Some(Received { used, count, .. }) = received.filter(fits) else {
-            self.counters.drop_tuples(Cause::Malformed, u64::from(claimed_count.max(1)));
+        let fits = |r: &Received| {
+            let meant = r.target == destination || purpose == Purpose::Lost;
+            meant && self.routes.may_receive(peer, r.source, destination, purpose)
+        };
+        let received = received.filter(fits);
+        let Some((received, way)) = received.and_then(|r| Some((r, self.routes.way(r.source)?))) else {
+            let cause = if purpose == Purpose::Data { Cause::Malformed } else { Cause::MalformedAcks };
+            self.counters.drop_tuples(cause, u64::from(claimed_count.max(1)));
             self.blocks.abandon(block);
             self.return_to_window(window, block);
             return false;
         };
+        let flight = Flight { source: way.component, used: received.used, count: received.count };
         match destination {
             Destination::Task(task) => {
-                self.blocks.fly(block, count, 1);
+                self.blocks.fly(block, flight, 1);
                 match self.routes.slot(task) {
-                    Some(slot) => self.deliver_block(slot, block, used, count),
+                    Some(slot) if purpose == Purpose::Data => self.deliver_block(slot, block),
+                    Some(slot) => self.deliver_to_spout(slot, block, purpose),
                     None => self.let_go(block),
                 }
             }
             Destination::Broadcast(number) => {
                 let readers = self.routes.broadcasts[number as usize].local.len();
-                self.blocks.fly(block, count, readers as u32 + 1);
+                self.blocks.fly(block, flight, readers as u32 + 1);
                 for i in 0..readers {
-                    let to = self.routes.broadcasts[number as usize].local[i];
-                    self.deliver_block(to, block, used, count);
+                    self.deliver_block(self.routes.broadcasts[number as usize].local[i], block);
                 }
                 self.let_go(block);
             }
@@ -116,7 +134,7 @@ impl Core {
     /// A [`Fault`] when that task is not there, or `target` not here or no reader of it.
     pub fn end_from_peer(&mut self, peer: Peer, target: TaskId, ended: TaskId) -> Result<(), Fault> {
         let slot = self.routes.slot(target).ok_or(Fault::UnknownTarget { target: target.0 })?;
-        if !self.routes.may_receive(peer, ended, Destination::Task(target)) {
+        if !self.routes.may_receive(peer, ended, Destination::Task(target), Purpose::Data) {
             return Err(Fault::NotAReader { target: target.0 });
         }
         self.deliver_end(slot, ended);
@@ -136,7 +154,7 @@ impl Core {
     ) -> Result<(), Fault> {
         let number = target.to_u32();
         let queue = self.routes.queue(peer, target).ok_or(Fault::UnknownTarget { target: number })?;
-        let window = &self.sizes.window;
+        let window = self.sizes.of_pair(&self.routes, self.queues[queue.at()].pair);
         if class >= CLASSES || !self.queues[queue.at()].add_credit(class, blocks, window) {
             return Err(Fault::TooMuchCredit { target: number });
         }
@@ -157,8 +175,8 @@ impl Core {
         }
         while let Some(next) = self.queues[index.at()].pop() {
             match next {
-                Waiting::Block { block, used, .. } => {
-                    self.effects.push(Effect::SendBatch { peer, target, block, used });
+                Waiting::Block { block, used, purpose, .. } => {
+                    self.effects.push(Effect::SendBatch { peer, target, purpose, block, used });
                 }
                 Waiting::End(task) => self.end_passes(peer, target, task),
             }

@@ -2,7 +2,7 @@
 
 use super::component;
 use super::world::{SIZES, World};
-use crate::frame::Destination;
+use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::{Descriptor, DescriptorKind};
 use crate::stmgr::core::{Effect, Received};
@@ -93,9 +93,12 @@ fn frames_of_a_peer_are_claims_too() {
     let (peer, broadcast) = (Peer(0), Destination::Broadcast(0));
     let before = format!("{core:?}");
     for target in [Destination::Task(TaskId(3)), Destination::Task(TaskId(99)), Destination::Broadcast(1)] {
-        assert!(matches!(core.begin_batch(peer, target, 100), Err(Fault::UnknownTarget { .. })));
+        assert!(matches!(
+            core.begin_batch(peer, target, Purpose::Data, 100),
+            Err(Fault::UnknownTarget { .. })
+        ));
     }
-    assert!(matches!(core.begin_batch(peer, broadcast, 2 << 20), Err(Fault::NoCredit { .. })));
+    assert!(matches!(core.begin_batch(peer, broadcast, Purpose::Data, 2 << 20), Err(Fault::NoCredit { .. })));
     assert!(matches!(core.credit(peer, broadcast, 0, 1), Err(Fault::UnknownTarget { .. })));
     assert!(core.end_from_peer(peer, TaskId(4), TaskId(1)).is_err(), "a is not upstream of c");
     assert!(core.end_from_peer(peer, TaskId(4), TaskId(4)).is_err(), "task 4 is not at the peer");
@@ -114,10 +117,10 @@ fn a_peer_without_credit_is_refused() {
     let broadcast = Destination::Broadcast(0);
     let received = Received { source: TaskId(2), target: broadcast, used: 100, count: 1 };
     for _ in 0..SIZES.window[0] {
-        core.begin_batch(Peer(0), broadcast, 100).unwrap();
+        core.begin_batch(Peer(0), broadcast, Purpose::Data, 100).unwrap();
         assert!(core.batch(Peer(0), Some(received), 1));
     }
-    assert!(matches!(core.begin_batch(Peer(0), broadcast, 100), Err(Fault::NoCredit { .. })));
+    assert!(matches!(core.begin_batch(Peer(0), broadcast, Purpose::Data, 100), Err(Fault::NoCredit { .. })));
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn nonsense_in_a_received_batch_is_dropped_and_its_block_credited_again() {
         Received { source: TaskId(2), target: Destination::Task(TaskId(4)), used: 100, count: 7 };
     let mut effects = Vec::new();
     for received in [None, Some(wrong_source), Some(wrong_target)] {
-        core.begin_batch(Peer(0), broadcast, 100).unwrap();
+        core.begin_batch(Peer(0), broadcast, Purpose::Data, 100).unwrap();
         assert!(!core.batch(Peer(0), received, 7));
         core.take_effects(&mut effects);
         let credit = Effect::SendCredit { peer: Peer(0), target: broadcast, class: 0, blocks: 1 };

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
     window: [2, 1, 1],
+    ack_window: [2, 1, 1],
     block_bytes: [16 << 10, 256 << 10, 1 << 20],
     max_tuple_bytes: (1 << 20) - 4096,
 };
@@ -194,7 +195,7 @@ impl World {
         let own = self.containers[c].core.routes().container();
         for effect in effects {
             let (peer, frame) = match effect {
-                Effect::SendBatch { peer, target, block, used } => {
+                Effect::SendBatch { peer, target, purpose: _, block, used } => {
                     let content = self.containers[c].contents[&block];
                     assert_eq!((content.target, content.used), (target, used));
                     self.containers[c].unsent.push(block);
@@ -370,7 +371,10 @@ impl World {
         let Some(frame) = container.wires[p].pop_front() else { return false };
         match frame {
             Frame::Batch(content) => {
-                let block = container.core.begin_batch(peer, content.target, content.used).unwrap();
+                let block = container
+                    .core
+                    .begin_batch(peer, content.target, crate::frame::Purpose::Data, content.used)
+                    .unwrap();
                 container.receiving[p] = Some((block, content));
             }
             Frame::End { target, ended } => container.core.end_from_peer(peer, target, ended).unwrap(),
