@@ -143,6 +143,8 @@ impl Spout for RandomWords {
 #[cfg(test)]
 mod tests {
     use super::super::testing::Bench;
+    use super::RandomWords;
+    use crate::Spout;
     use serde_json::json;
     use std::collections::HashSet;
 
@@ -162,5 +164,16 @@ mod tests {
         three.sort();
         assert_eq!(one, three);
         assert_ne!(words(json!({"count": 9}), 1), words(json!({"count": 9, "seed": 1}), 1));
+    }
+
+    #[test]
+    fn a_failed_draw_gives_the_same_word() {
+        let mut it =
+            Bench::spout("random-words", json!({})).track(RandomWords::new().count(5).seed(7)).unwrap();
+        let words = it.all().0;
+        assert_eq!(words.len(), 5);
+        it.spout.fail(3);
+        it.spout.fail(0);
+        assert_eq!(it.all().0, [words[3].clone(), words[0].clone()]);
     }
 }

@@ -142,7 +142,8 @@ impl Spout for Sequence {
 #[cfg(test)]
 mod tests {
     use super::super::testing::Bench;
-    use crate::Next;
+    use super::Sequence;
+    use crate::{Next, Spout};
     use serde_json::json;
 
     #[test]
@@ -175,5 +176,57 @@ mod tests {
         assert_eq!(spout.next().unwrap(), Next::Emitted);
         let Next::Wait(time) = spout.next().unwrap() else { panic!("it does not wait") };
         assert!(time.as_secs() > 900, "{time:?}");
+    }
+
+    #[test]
+    fn failed_numbers_come_again_before_new_ones() {
+        let bench = Bench::spout("sequence", json!({"bytes": 3})).task(1, 2);
+        let mut it = bench.track(Sequence::new().count(12).bytes(3)).unwrap();
+        assert_eq!(it.some(3).0, ["1", "3", "5"]);
+        it.spout.fail(1);
+        it.spout.ack(0);
+        it.spout.fail(2);
+        let (numbers, last) = it.all();
+        assert_eq!(numbers, ["3", "5", "7", "9", "11"]);
+        assert_eq!(last.unwrap(), Next::Exhausted);
+        it.spout.fail(1);
+        assert_eq!(it.all().0, ["3"]);
+    }
+
+    #[test]
+    fn a_successor_goes_on_with_what_was_not_acked() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = |k| Bench::spout("sequence", json!({})).process(folder.path(), k);
+        let mut it = bench(1).track(Sequence::new().count(10)).unwrap();
+        assert_eq!(it.some(6).0, ["0", "1", "2", "3", "4", "5"]);
+        [0, 1, 3].into_iter().for_each(|id| it.spout.ack(id));
+        it.spout.fail(4);
+        it.spout.close();
+        drop(it);
+        let mut it = bench(2).track(Sequence::new().count(10)).unwrap();
+        assert_eq!(it.all().0, ["2", "4", "5", "6", "7", "8", "9"]);
+        drop(it);
+        // Without a close as well: nothing was acked in between.
+        let mut it = bench(3).track(Sequence::new().count(10)).unwrap();
+        assert_eq!(it.all().0, ["2", "4", "5", "6", "7", "8", "9"]);
+    }
+
+    #[test]
+    fn at_most_once_a_successor_repeats_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut last = None;
+        for incarnation in 1..10 {
+            let bench =
+                Bench::spout("sequence", json!({"count": 100_000_000})).process(folder.path(), incarnation);
+            let mut it = bench.start().unwrap();
+            for _ in 0..100 {
+                assert_eq!(it.next().unwrap(), Next::Emitted);
+            }
+            for tuple in it.emitted() {
+                let number = tuple[0].parse::<u64>().unwrap();
+                assert!(last < Some(number), "{number} comes again");
+                last = Some(number);
+            }
+        }
     }
 }

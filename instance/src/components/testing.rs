@@ -1,10 +1,10 @@
 //! Runs a single task of a component in memory: real collectors and blocks, but no ring, stmgr or process.
 
-use crate::collector::{EmitError, Emitter, InputTable, Outlet};
+use crate::collector::{EmitError, Emitter, InputTable, Outlet, SpoutCollector};
 use crate::topology::Metrics;
 use crate::topology::Runner;
 use crate::tuple::{Row, RowLayout, Values};
-use crate::{Context, Next, Result, Value};
+use crate::{Context, Next, Result, Spout, Value};
 use egret_dataplane::ids::{BlockId, ComponentIndex, ContainerId, Epoch, Incarnation, TaskId};
 use egret_dataplane::memory::{Class, Descriptor, OwnedBlock, Pool, PoolConfig};
 use egret_dataplane::plan::topology::DEFAULT_STREAM;
@@ -94,17 +94,8 @@ impl Bench {
     }
 
     /// Sets it up: `open` or `prepare` is called.
-    pub(super) fn start(mut self) -> Result<Running> {
-        let folder = tempfile::tempdir().unwrap();
-        self.container_dir.get_or_insert_with(|| folder.path().to_owned());
-        let context = self.context();
-        let packing = packing(&self.topology);
-        let stmgrs = vec![StmgrAddress { container: ContainerId(1), address: "127.0.0.1:1".to_owned() }];
-        let plan =
-            PhysicalPlan { epoch: Epoch(1), topology: self.topology, packing, stmgrs, ended: Vec::new() };
-        let task = context.task();
-        let blocks = Blocks::default();
-        let emitter = Emitter::new(&plan, task, &[], 0, Box::new(TestOutlet::new(blocks.clone()))).unwrap();
+    pub(super) fn start(self) -> Result<Running> {
+        let Parts { plan, context, emitter, blocks, folder } = self.parts();
         let it = &plan.topology.components[IT.0 as usize];
         let factory = (super::find(&it.kind).unwrap().make)(super::Args::from_json(&it.args).unwrap());
         let mut runner = factory.make(emitter);
@@ -112,7 +103,68 @@ impl Bench {
             Runner::Spout(spout) => spout.open(&context)?,
             Runner::Bolt(bolt) => bolt.prepare(&context)?,
         }
-        Ok(Running { plan, task, runner, blocks, _folder: folder })
+        Ok(Running { plan, task: context.task(), runner, blocks, _folder: folder })
+    }
+
+    /// Sets up this spout with the emitter of a tracked topology. Nothing is acked or failed but by the test.
+    pub(super) fn track<S: Spout>(self, mut spout: S) -> Result<Tracked<S>> {
+        let parts = self.config(config::RELIABILITY_MODE, "ATLEAST_ONCE").parts();
+        let Parts { plan, context, emitter, blocks, folder } = parts;
+        spout.open(&context)?;
+        Ok(Tracked { spout, out: SpoutCollector::new(emitter), plan, blocks, _folder: folder })
+    }
+
+    fn parts(mut self) -> Parts {
+        let folder = tempfile::tempdir().unwrap();
+        self.container_dir.get_or_insert_with(|| folder.path().to_owned());
+        let context = self.context();
+        let packing = packing(&self.topology);
+        let stmgrs = vec![StmgrAddress { container: ContainerId(1), address: "127.0.0.1:1".to_owned() }];
+        let plan =
+            PhysicalPlan { epoch: Epoch(1), topology: self.topology, packing, stmgrs, ended: Vec::new() };
+        let blocks = Blocks::default();
+        let emitter =
+            Emitter::new(&plan, context.task(), &[], 0, Box::new(TestOutlet::new(blocks.clone()))).unwrap();
+        Parts { plan, context, emitter, blocks, folder }
+    }
+}
+
+/// What a component runs on.
+struct Parts {
+    plan: PhysicalPlan,
+    context: Context,
+    emitter: Emitter,
+    blocks: Blocks,
+    folder: tempfile::TempDir,
+}
+
+/// A spout whose tuples are tracked, by the test.
+pub(super) struct Tracked<S: Spout> {
+    pub(super) spout: S,
+    out: SpoutCollector<S::Id>,
+    plan: PhysicalPlan,
+    blocks: Blocks,
+    _folder: tempfile::TempDir,
+}
+
+impl<S: Spout> Tracked<S> {
+    /// The first field of everything that it emits until it does not.
+    pub(super) fn all(&mut self) -> (Vec<String>, Result<Next>) {
+        self.some(usize::MAX)
+    }
+
+    /// The same, of so many calls at most.
+    pub(super) fn some(&mut self, calls: usize) -> (Vec<String>, Result<Next>) {
+        let mut last = Ok(Next::Emitted);
+        for _ in 0..calls {
+            last = self.spout.next_tuple(&mut self.out);
+            if !matches!(last, Ok(Next::Emitted)) {
+                break;
+            }
+        }
+        self.out.emitter.flush();
+        let texts = self.blocks.texts(&self.plan.topology);
+        (texts.into_iter().map(|mut tuple| tuple.remove(0)).collect(), last)
     }
 }
 
@@ -189,18 +241,7 @@ impl Running {
     /// What it emitted since it was asked last.
     pub(super) fn emitted(&mut self) -> Vec<Texts> {
         self.runner.emitter().flush();
-        let layout = match self.plan.topology.components[1].outputs.first() {
-            Some(stream) => RowLayout::new(stream.schema.clone()),
-            None => return Vec::new(),
-        };
-        let mut tuples = Vec::new();
-        for block in self.blocks.take() {
-            for tuple in egret_dataplane::frame::BatchReader::new(&block).unwrap().tuples() {
-                let row = Row::new(&layout, tuple.unwrap().archive).unwrap();
-                tuples.push(row.fields().map(|(_, value)| value.unwrap().to_string()).collect());
-            }
-        }
-        tuples
+        self.blocks.texts(&self.plan.topology)
     }
 
     /// Emitted, acked and failed so far.
@@ -217,6 +258,22 @@ struct Blocks(Rc<RefCell<Vec<AlignedVec<16>>>>);
 impl Blocks {
     fn take(&self) -> Vec<AlignedVec<16>> {
         std::mem::take(&mut self.0.borrow_mut())
+    }
+
+    /// The tuples in them.
+    fn texts(&self, topology: &Topology) -> Vec<Texts> {
+        let layout = match topology.components[1].outputs.first() {
+            Some(stream) => RowLayout::new(stream.schema.clone()),
+            None => return Vec::new(),
+        };
+        let mut tuples = Vec::new();
+        for block in self.take() {
+            for tuple in egret_dataplane::frame::BatchReader::new(&block).unwrap().tuples() {
+                let row = Row::new(&layout, tuple.unwrap().archive).unwrap();
+                tuples.push(row.fields().map(|(_, value)| value.unwrap().to_string()).collect());
+            }
+        }
+        tuples
     }
 }
 
