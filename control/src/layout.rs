@@ -9,6 +9,7 @@
 //!       pids/PROCESS.pid                       0600; the executor's is locked while it lives
 //!       starts.json                            how often each process was started, over all executors
 //!       log-files/PROCESS.log[.1 ...]          0600
+//!       tmaster.json                           in container 0: what one tmaster leaves to the next
 //!       failure.json                           why the executor gave up, if it did
 //! ```
 
@@ -267,6 +268,12 @@ impl ContainerDir {
         let own = self.pid_file(&ProcessName::Executor);
         let pids = fs::read_dir(self.pid_dir())?.flatten().map(|entry| entry.path());
         pids.filter(|path| *path != own).try_for_each(|path| gone_is_fine(fs::remove_file(path)))
+    }
+
+    /// What one tmaster leaves to the next (in container 0).
+    #[must_use]
+    pub fn tmaster_memory(&self) -> PathBuf {
+        self.0.join("tmaster.json")
     }
 
     /// Where it is kept how often each process was started.

@@ -183,14 +183,15 @@ fn the_document_of_a_run_has_its_keys() {
     };
     assert_eq!(
         keys(&document),
-        "backpressure components copied_bytes cpu_s elapsed_s lost spouts state topology",
+        "backpressure components copied_bytes cpu_s elapsed_s lost restarts spouts state topology",
         "{document:#}"
     );
     assert_eq!(keys(&document["components"]), "numbers out");
-    assert_eq!(keys(&document["components"]["out"]), "acked emitted executed failed timed_out");
-    assert_eq!(keys(&document["spouts"]), "acked complete_latency_us failed");
+    assert_eq!(keys(&document["components"]["out"]), "acked emitted executed failed pending timed_out");
+    assert_eq!(keys(&document["spouts"]), "acked complete_latency_us failed pending timed_out");
     assert_eq!(keys(&document["spouts"]["complete_latency_us"]), "max p50 p90 p99 p999");
     assert_eq!(keys(&document["backpressure"]), "starts time_s");
+    assert_eq!(keys(&document["restarts"]), "executor instance stmgr tmaster");
     assert_eq!(keys(&document["cpu_s"]), "executor instance stmgr tmaster");
     assert_eq!((&document["state"], &document["lost"]), (&"completed".into(), &0.into()));
     assert!(finished.stderr.starts_with("0\n1\n"), "what a topology prints is not the document");

@@ -10,6 +10,7 @@
 
 mod args;
 mod config;
+mod counts;
 mod executors;
 mod failure;
 mod follow;

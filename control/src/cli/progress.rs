@@ -1,5 +1,6 @@
 //! The live line of a running topology, on a terminal only, and the reports that pass above it.
 
+use super::counts::duration;
 use super::output::{Output, complain, thousands};
 use egret_dataplane::message::{Report, Severity, TopologyState, TopologyStatus};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -91,16 +92,29 @@ impl Rate {
 }
 
 fn describe(status: &TopologyStatus, emitted: u64, per_second: f64) -> String {
-    // Without acks no root is ever pending, and nothing throttles spouts yet.
-    let (pending, backpressure) = (0, "none");
-    format!(
-        "{} {} {:.0} s · {} tuples · {}/s · pending {pending} · backpressure {backpressure}",
+    let spouts = &status.spouts;
+    // Nothing throttles spouts yet.
+    let mut line = format!(
+        "{} {} {:.0} s · {} tuples · {}/s · pending {} · backpressure none",
         status.topology,
         state_word(status.state),
         status.elapsed_s,
         thousands(emitted),
         thousands(per_second as u64),
-    )
+        thousands(spouts.pending),
+    );
+    let counts = [
+        ("acked", spouts.acked),
+        ("failed", spouts.failed.saturating_sub(spouts.timed_out)),
+        ("timed out", spouts.timed_out),
+    ];
+    for (word, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        line.push_str(&format!(" · {word} {}", thousands(count)));
+    }
+    if let (Some(p50), Some(p99)) = (spouts.complete_latency_us.p50, spouts.complete_latency_us.p99) {
+        line.push_str(&format!(" · latency {} (p99 {})", duration(p50), duration(p99)));
+    }
+    line
 }
 
 /// The state as people and JSON read it.
@@ -138,6 +152,7 @@ fn new_reports<'a>(before: &[Report], now: &'a [Report]) -> &'a [Report] {
 mod tests {
     use super::*;
     use egret_dataplane::ids::TaskId;
+    use egret_dataplane::message::SpoutTotals;
 
     fn reports(messages: &[&str]) -> Vec<Report> {
         let report = |message: &&str| Report {
@@ -161,6 +176,33 @@ mod tests {
         for (before, now, new) in cases {
             assert_eq!(new_reports(&reports(before), &reports(now)).len(), new, "{before:?} {now:?}");
         }
+    }
+
+    #[test]
+    fn the_line_tells_of_trees_once_there_are_any() {
+        let mut status = TopologyStatus {
+            topology: "t".to_owned(),
+            state: TopologyState::Running,
+            epoch: egret_dataplane::ids::Epoch(1),
+            elapsed_s: 5.0,
+            processes: Vec::new(),
+            components: Vec::new(),
+            spouts: SpoutTotals::default(),
+            cpu_s: Vec::new(),
+            restarts: Vec::new(),
+            lost: 0,
+            dropped: Vec::new(),
+            copied_bytes: 0,
+            reports: Vec::new(),
+        };
+        let plain = "t running 5 s · 1,000 tuples · 200/s · pending 0 · backpressure none";
+        assert_eq!(describe(&status, 1000, 200.0), plain);
+        status.spouts = SpoutTotals { acked: 990, failed: 3, timed_out: 2, pending: 7, ..status.spouts };
+        let latency = &mut status.spouts.complete_latency_us;
+        (latency.p50, latency.p99) = (Some(80), Some(1200));
+        let tracked = "t running 5 s · 1,000 tuples · 200/s · pending 7 · backpressure none · acked 990 · failed 1 · \
+                       timed out 2 · latency 80 µs (p99 1.2 ms)";
+        assert_eq!(describe(&status, 1000, 200.0), tracked);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::Context;
 use super::args::Command;
 use super::failure::Failure;
-use crate::executor::{self, ExecutorOptions};
-use crate::layout::WorkDir;
+use crate::executor::{self, ExecutorOptions, Starts};
+use crate::layout::{ProcessName, WorkDir};
 use crate::scheduler::LOCAL_HOST;
 use crate::state::State;
 use crate::tmaster::{self, TmasterOptions};
@@ -54,16 +54,19 @@ fn stmgr(
     let state = State::open(&url)?;
     let absent = || anyhow!("topology `{name}` is not in {url}");
     let execution = state.execution(name)?.ok_or_else(absent)?;
+    let dir = WorkDir::at(&execution.work_dir).container(container);
+    let starts = Incarnation(Starts::read(&dir).of(&ProcessName::Executor));
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     let options = StmgrOptions {
         topology: state.topology(name)?.ok_or_else(absent)?,
         packing: state.packing_plan(name)?.ok_or_else(absent)?,
         container,
         incarnation,
-        container_dir: WorkDir::at(&execution.work_dir).container(container).path().to_owned(),
+        container_dir: dir.path().to_owned(),
         secret: Secret::from_hex(&execution.secret)
             .ok_or_else(|| anyhow!("the execution of `{name}` in {url} holds no valid secret"))?,
         listen_host: LOCAL_HOST.into(),
-        executor_pid: rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()),
+        executor: parent.map(|pid| (pid, starts)),
         locate_tmaster: locator(state, name.to_owned()),
     };
     let ExitReason::Stopped = stmgr::run(options)?;

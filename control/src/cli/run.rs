@@ -1,6 +1,7 @@
 //! `egret run`: a topology in the foreground. Whatever happens, nothing is left of it but its results.
 
 use super::args::Source;
+use super::counts::{COUNTS, counts, latency_line};
 use super::failure::{Failure, Kind, Outcome};
 use super::follow::{self, Ending, Until};
 use super::interrupts::Interrupts;
@@ -63,9 +64,11 @@ struct Summary {
     state: &'static str,
     elapsed_s: f64,
     components: BTreeMap<String, Counts>,
-    spouts: Spouts,
+    spouts: SpoutTotals,
     backpressure: Backpressure,
     cpu_s: BTreeMap<ProcessRole, f64>,
+    /// How often processes were started again.
+    restarts: BTreeMap<ProcessRole, u64>,
     lost: u64,
     copied_bytes: u64,
     /// The components in the topology's order, for the table.
@@ -80,23 +83,7 @@ struct Counts {
     acked: u64,
     failed: u64,
     timed_out: u64,
-}
-
-#[derive(Serialize)]
-struct Spouts {
-    acked: u64,
-    failed: u64,
-    complete_latency_us: Latency,
-}
-
-/// Every one `null` while no tree is tracked.
-#[derive(Serialize, Default)]
-struct Latency {
-    p50: Option<u64>,
-    p90: Option<u64>,
-    p99: Option<u64>,
-    p999: Option<u64>,
-    max: Option<u64>,
+    pending: u64,
 }
 
 /// All zero while nothing throttles spouts.
@@ -120,13 +107,10 @@ impl Summary {
             state: word(ending),
             elapsed_s: status.map_or(wall_s, |status| status.elapsed_s),
             components: order.iter().map(|c| (c.id.clone(), Counts::from(c))).collect(),
-            spouts: Spouts {
-                acked: spouts.acked,
-                failed: spouts.failed,
-                complete_latency_us: Latency::default(),
-            },
+            spouts,
             backpressure: Backpressure::default(),
             cpu_s: status.iter().flat_map(|s| &s.cpu_s).map(|cpu| (cpu.role, cpu.seconds)).collect(),
+            restarts: status.iter().flat_map(|s| &s.restarts).map(|r| (r.role, r.restarts)).collect(),
             lost: status.map_or(0, |status| status.lost),
             copied_bytes: status.map_or(0, |status| status.copied_bytes),
             order,
@@ -140,17 +124,24 @@ impl Summary {
     fn text(&self, ending: &Ending) -> String {
         let head = format!("{} {} after {:.1} s", self.topology, self.state, self.elapsed_s);
         let Some(status) = ending.status() else { return head };
-        let rows = self.order.iter().map(|c| {
-            let counts = [c.emitted, c.executed, c.acked, c.failed, c.timed_out];
-            [vec![c.id.clone()], counts.map(thousands).to_vec()].concat()
-        });
-        let titles = ["COMPONENT", "EMITTED", "EXECUTED", "ACKED", "FAILED", "TIMED OUT"];
+        let rows = self.order.iter().map(|c| [vec![c.id.clone()], counts(c)].concat());
+        let titles = [&["COMPONENT"][..], &COUNTS].concat();
         let cpu: Vec<_> =
             self.cpu_s.iter().map(|(role, seconds)| format!("{} {seconds:.2} s", role_word(*role))).collect();
         let dropped: Vec<_> = status.dropped.iter().map(|(cause, n)| format!("{cause} {n}")).collect();
         let causes = if dropped.is_empty() { String::new() } else { format!(" ({})", dropped.join(", ")) };
+        let latency =
+            latency_line(&self.spouts.complete_latency_us).map_or_else(String::new, |line| line + "\n");
+        let restarts: Vec<_> = self.restarts.iter().filter(|(_, n)| **n > 0).collect();
+        let restarts: Vec<_> =
+            restarts.iter().map(|(role, n)| format!("{} {n}", role_word(**role))).collect();
+        let restarts = if restarts.is_empty() {
+            String::new()
+        } else {
+            format!(" · restarts: {}", restarts.join(", "))
+        };
         format!(
-            "{head}\n{}lost {}{causes} · cpu: {}",
+            "{head}\n{}{latency}lost {}{causes}{restarts} · cpu: {}",
             table(&titles, rows),
             thousands(self.lost),
             cpu.join(", ")
@@ -166,6 +157,7 @@ impl From<&ComponentTotals> for Counts {
             acked: totals.acked,
             failed: totals.failed,
             timed_out: totals.timed_out,
+            pending: totals.pending,
         }
     }
 }

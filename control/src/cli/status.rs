@@ -1,5 +1,6 @@
 //! `egret status`: how a topology is doing.
 
+use super::counts::{COUNTS, counts, latency_line};
 use super::failure::{Failure, Outcome};
 use super::link::Link;
 use super::list::{age, mode_word, without_tmaster};
@@ -7,6 +8,8 @@ use super::output::{table, thousands};
 use super::progress::report_line;
 use super::run::role_word;
 use super::{Context, check_name};
+use crate::executor::Starts;
+use crate::layout::{ProcessName, WorkDir};
 use crate::state::{Execution, State};
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation};
 use egret_dataplane::message::{
@@ -32,7 +35,7 @@ pub(crate) fn run(context: &Context, name: &str) -> Outcome {
         None => without_tmaster(&state, name, &execution),
     };
     let mut status = told.map_or_else(|| unknown(&topology), |status| *status);
-    add_executors(&state, name, &mut status);
+    add_executors(&state, name, &execution, &mut status);
     let view = View { topology: &topology, packing: packing.as_ref(), execution: &execution, status, word };
     context.output.result(&view.json(), || view.text())
 }
@@ -49,6 +52,7 @@ fn unknown(topology: &Topology) -> TopologyStatus {
         components: topology.components.iter().map(|c| nothing(&c.id)).collect(),
         spouts: SpoutTotals::default(),
         cpu_s: Vec::new(),
+        restarts: Vec::new(),
         lost: 0,
         dropped: Vec::new(),
         copied_bytes: 0,
@@ -58,17 +62,19 @@ fn unknown(topology: &Topology) -> TopologyStatus {
 
 /// Executors are known to their scheduler, not to the tmaster; and a process that a stmgr reported before both died is
 /// reported no more. All of them are on this host.
-fn add_executors(state: &State, name: &str, status: &mut TopologyStatus) {
+fn add_executors(state: &State, name: &str, execution: &Execution, status: &mut TopologyStatus) {
+    let work_dir = WorkDir::at(&execution.work_dir);
     let record = state.scheduler_record(name).ok().flatten();
     for executor in record.iter().flat_map(|record| &record.executors) {
         if !status.processes.iter().any(|p| p.pid == executor.pid) {
+            let starts = Starts::read(&work_dir.container(executor.container)).of(&ProcessName::Executor);
             status.processes.push(ProcessStatus {
                 role: ProcessRole::Executor,
                 container: executor.container,
                 task: None,
                 component: None,
                 pid: executor.pid,
-                incarnation: Incarnation(1),
+                incarnation: Incarnation(starts),
             });
         }
     }
@@ -80,6 +86,11 @@ fn add_executors(state: &State, name: &str, status: &mut TopologyStatus) {
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// How often it died before, where that is known.
+fn restarts(process: &ProcessStatus) -> Option<u32> {
+    process.incarnation.0.checked_sub(1)
 }
 
 struct View<'a> {
@@ -105,6 +116,17 @@ impl View<'_> {
             .iter()
             .map(|cpu| (role_word(cpu.role).to_owned(), json!(cpu.seconds)))
             .collect();
+        document["restarts"] = self
+            .status
+            .restarts
+            .iter()
+            .map(|restarts| (role_word(restarts.role).to_owned(), json!(restarts.restarts)))
+            .collect();
+        for (shown, process) in
+            document["processes"].as_array_mut().into_iter().flatten().zip(&self.status.processes)
+        {
+            shown["restarts"] = json!(restarts(process));
+        }
         document["id"] = json!(execution.id);
         document["cluster"] = json!(execution.cluster);
         document["mode"] = json!(execution.mode);
@@ -129,6 +151,9 @@ impl View<'_> {
         );
         text.push('\n');
         text.push_str(&self.components());
+        if let Some(line) = latency_line(&status.spouts.complete_latency_us) {
+            text.push_str(&format!("{line}\n"));
+        }
         text.push('\n');
         text.push_str(&self.processes());
         if status.lost > 0 {
@@ -144,10 +169,9 @@ impl View<'_> {
         let rows = self.status.components.iter().map(|totals| {
             let component = self.topology.components.iter().find(|c| c.id == totals.id);
             let tasks = component.map_or(0, |c| c.parallelism).to_string();
-            let counts = [totals.emitted, totals.executed, totals.acked, totals.failed, totals.timed_out];
-            [vec![totals.id.clone(), tasks], counts.map(thousands).to_vec()].concat()
+            [vec![totals.id.clone(), tasks], counts(totals)].concat()
         });
-        table(&["COMPONENT", "TASKS", "EMITTED", "EXECUTED", "ACKED", "FAILED", "TIMED OUT"], rows)
+        table(&[&["COMPONENT", "TASKS"][..], &COUNTS].concat(), rows)
     }
 
     fn processes(&self) -> String {
@@ -159,9 +183,9 @@ impl View<'_> {
                 or_dash(p.task.map(|t| t.to_string())),
                 or_dash(p.component.clone()),
                 p.pid.to_string(),
-                or_dash((p.incarnation.0 > 0).then(|| p.incarnation.to_string())),
+                or_dash(restarts(p).map(|n| n.to_string())),
             ]
         });
-        table(&["CONTAINER", "PROCESS", "TASK", "COMPONENT", "PID", "STARTS"], rows)
+        table(&["CONTAINER", "PROCESS", "TASK", "COMPONENT", "PID", "RESTARTS"], rows)
     }
 }

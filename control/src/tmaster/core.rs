@@ -10,9 +10,13 @@
 //! 5. When all have ended, or on a stop request: *Stopping*. Stmgrs are told, send their last counters and close.
 //! 6. *Over*: the last status is final.
 //!
-//! A tmaster that is restarted begins at 1 with the stored plan: stmgrs that registered go on relaying, and the next
-//! epoch is higher than any that it or they know.
+//! A tmaster that is restarted begins at 1 with the stored plan and the memory of the one before: stmgrs that registered
+//! go on relaying, and the next epoch is higher than any that it or they know.
+//!
+//! A container belongs to the stmgr with the highest incarnation that has registered for it. Incarnations go on over
+//! restarts of the whole container, so an older one is a zombie: it is refused, and ends.
 
+use super::memory::Memory;
 use super::totals::Totals;
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation, TaskId};
 use egret_dataplane::message::{
@@ -25,10 +29,6 @@ use std::time::Duration;
 
 /// How long stmgrs may take to stop: their instances get 3 s, and one heartbeat follows.
 pub const STOP_DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long a newer stmgr keeps its container when its connection is lost, before an older incarnation may have it.
-/// An executor that was itself restarted counts incarnations from 1 again, so the claim cannot last for ever.
-pub const CLAIM: Duration = Duration::from_secs(10);
 
 /// How many reports a status carries.
 const REPORTS_MAX: usize = 64;
@@ -46,6 +46,8 @@ pub struct Setup {
     pub packing: PackingPlan,
     /// The plan of the tmaster before this one, if there was one.
     pub stored: Option<PhysicalPlan>,
+    /// What that one left.
+    pub memory: Option<Memory>,
     /// The processes of container 0.
     pub processes: Vec<ProcessStatus>,
 }
@@ -104,6 +106,8 @@ pub struct Tmaster {
     processes: Vec<ProcessStatus>,
     reports: VecDeque<Report>,
     started: Option<Duration>,
+    /// How long tuples had flowed under the tmaster before this one.
+    elapsed_before: Duration,
     elapsed: Duration,
 }
 
@@ -124,8 +128,6 @@ struct Slot {
     known: bool,
     /// It was told to stop.
     told_stop: bool,
-    /// When `peer` was lost.
-    lost_at: Duration,
     incarnation: Incarnation,
     address: String,
     /// The epoch for which it said that its mesh is whole.
@@ -138,6 +140,9 @@ impl Tmaster {
     pub fn new(setup: Setup) -> Self {
         let slots = setup.packing.containers.iter().map(|c| (c.id, Slot::default())).collect();
         let stored = setup.stored.as_ref();
+        let memory = setup.memory.unwrap_or_default();
+        let mut totals = Totals::restore(memory.totals);
+        setup.processes.iter().for_each(|process| totals.seen(process));
         Self {
             epoch: stored.map_or(Epoch(0), |p| p.epoch),
             recovered: stored.is_some(),
@@ -147,23 +152,24 @@ impl Tmaster {
             packing: setup.packing,
             phase: Phase::Starting,
             drain_wanted: false,
-            incomplete: false,
+            incomplete: memory.incomplete,
             slots,
             peers: BTreeMap::new(),
             watchers: BTreeSet::new(),
             stale: false,
-            totals: Totals::default(),
+            totals,
             processes: setup.processes,
-            reports: VecDeque::new(),
+            reports: memory.reports.into(),
             started: None,
-            elapsed: Duration::ZERO,
+            elapsed_before: memory.elapsed,
+            elapsed: memory.elapsed,
         }
     }
 
     /// Takes in one event. `now` is the time since any fixed moment, and never falls.
     pub fn handle(&mut self, event: Event, now: Duration, effects: &mut Vec<Effect>) {
         if let (Some(started), false) = (self.started, matches!(self.phase, Phase::Over(_))) {
-            self.elapsed = now.saturating_sub(started);
+            self.elapsed = self.elapsed_before + now.saturating_sub(started);
         }
         match event {
             Event::Message(peer, message) => self.message(peer, message, now, effects),
@@ -179,6 +185,13 @@ impl Tmaster {
         self.stale = false;
         plan.ended = self.ended.iter().copied().collect();
         effects.push(Effect::Store(Box::new(plan.clone())));
+    }
+
+    /// What the tmaster after this one needs to know, if that has changed.
+    pub fn remember(&mut self) -> Option<Memory> {
+        let totals = self.totals.save_if_changed()?;
+        let reports = self.reports.iter().cloned().collect();
+        Some(Memory { totals, reports, incomplete: self.incomplete, elapsed: self.elapsed })
     }
 
     /// The topology as it stands.
@@ -198,6 +211,7 @@ impl Tmaster {
             components: self.totals.components(&self.topology),
             spouts: self.totals.spouts(&self.topology),
             cpu_s: self.totals.cpu(),
+            restarts: self.totals.restarts(),
             lost,
             dropped,
             copied_bytes: self.totals.copied_bytes(),
@@ -262,7 +276,14 @@ impl Tmaster {
                 self.task_ended(task);
                 self.stop_if_all_ended(now, effects);
             }
+            Message::Latency(latency) if self.packing.container_of(latency.task) == Some(container) => {
+                if let Err(error) = self.totals.latency(&latency) {
+                    let task = latency.task;
+                    effects.push(Effect::Warn(format!("the latencies of task {task} are ignored: {error}")));
+                }
+            }
             Message::Report(report) => {
+                self.totals.touch();
                 self.incomplete |= report.severity == Severity::Incomplete;
                 if self.reports.len() == REPORTS_MAX {
                     self.reports.pop_front();
@@ -279,7 +300,7 @@ impl Tmaster {
     }
 
     fn register(&mut self, peer: PeerId, stmgr: RegisterStmgr, now: Duration, effects: &mut Vec<Effect>) {
-        if let Some(reason) = self.objection(&stmgr, now) {
+        if let Some(reason) = self.objection(&stmgr) {
             effects
                 .push(Effect::Warn(format!("refused the stmgr of container {}: {reason}", stmgr.container)));
             self.refuse(peer, reason, effects);
@@ -313,7 +334,7 @@ impl Tmaster {
     }
 
     /// Why this stmgr cannot register, if so.
-    fn objection(&self, stmgr: &RegisterStmgr, now: Duration) -> Option<String> {
+    fn objection(&self, stmgr: &RegisterStmgr) -> Option<String> {
         let container = stmgr.container;
         if stmgr.version != PROTOCOL_VERSION {
             return Some(format!(
@@ -327,8 +348,7 @@ impl Tmaster {
         let Some(slot) = self.slots.get(&container) else {
             return Some(format!("the packing plan has no container {container}"));
         };
-        let held = slot.peer.is_some() || now.saturating_sub(slot.lost_at) < CLAIM;
-        (held && stmgr.incarnation < slot.incarnation).then(|| {
+        (stmgr.incarnation < slot.incarnation).then(|| {
             format!(
                 "incarnation {} of container {container}'s stmgr has registered, this is the older {}",
                 slot.incarnation, stmgr.incarnation
@@ -450,7 +470,6 @@ impl Tmaster {
         let Some(container) = self.peers.remove(&peer) else { return };
         if let Some(slot) = self.slots.get_mut(&container).filter(|slot| slot.peer == Some(peer)) {
             slot.peer = None;
-            slot.lost_at = now;
             self.totals.stmgr_gone(container);
         }
         self.finish_stop(now, effects);

@@ -1,7 +1,7 @@
 //! Tests of the pure core: events in, effects out.
 
 use super::*;
-use egret_dataplane::message::{Heartbeat, TaskCounters};
+use egret_dataplane::message::{Heartbeat, Latency, TaskCounters};
 use egret_dataplane::plan::{
     Component, Config, ContainerPlan, Grouping, Input, Program, Resources, Role, Schema, Stream, TaskPlan,
 };
@@ -42,7 +42,7 @@ fn setup(stored: Option<PhysicalPlan>) -> Setup {
     };
     let packing =
         PackingPlan { topology: "t".to_owned(), containers: vec![container(1, "s"), container(2, "b")] };
-    Setup { topology, packing, stored, processes: vec![] }
+    Setup { topology, packing, stored, memory: None, processes: vec![] }
 }
 
 fn stmgr(container: u32, incarnation: u32, address: &str) -> RegisterStmgr {
@@ -202,13 +202,58 @@ fn of_two_stmgrs_of_a_container_the_newer_incarnation_has_it() {
 }
 
 #[test]
-fn an_older_incarnation_may_have_a_container_that_was_left_alone() {
+fn a_zombie_is_refused_however_late_it_comes() {
     let mut bench = Bench::running();
     bench.register(3, stmgr(1, 7, "h:6"));
     bench.closed(3);
-    assert!(refused(&bench.register(4, stmgr(1, 1, "h:1")), 4));
-    bench.tick(CLAIM);
-    assert!(plan_sent(&bench.register(5, stmgr(1, 1, "h:1"))).is_some());
+    bench.tick(1000 * SECOND);
+    assert!(refused(&bench.register(4, stmgr(1, 6, "h:1")), 4));
+    assert!(plan_sent(&bench.register(5, stmgr(1, 8, "h:1"))).is_some());
+}
+
+#[test]
+fn a_restarted_tmaster_counts_on() {
+    let mut first = Bench::running();
+    first.says(1, counters(1, 1, 10, 0));
+    first.says(2, counters(2, 1, 0, 4));
+    first.says(2, counters(2, 2, 0, 5));
+    let (component, message) = ("b".to_owned(), "cannot write".to_owned());
+    let severity = Severity::Incomplete;
+    first.says(2, Message::Report(Report { component, task: TaskId(2), severity, message }));
+    first.tick(3 * SECOND);
+    let memory = first.tmaster.remember();
+    assert!(memory.is_some() && first.tmaster.remember().is_none());
+    let stored = first.tmaster.plan.clone();
+    let mut bench = Bench { tmaster: Tmaster::new(Setup { memory, ..setup(stored) }), now: SECOND };
+    bench.register(1, stmgr(1, 1, "h:1"));
+    bench.register(2, stmgr(2, 1, "h:2"));
+    bench.says(1, Message::MeshWhole(Epoch(2)));
+    bench.says(2, Message::MeshWhole(Epoch(2)));
+    bench.tick(2 * SECOND);
+    bench.says(2, counters(2, 2, 0, 6));
+    bench.says(1, Message::TaskEnded(TaskId(1)));
+    bench.says(2, Message::TaskEnded(TaskId(2)));
+    bench.closed(1);
+    let effects = bench.closed(2);
+    let Some(status) = final_status(&effects) else { panic!("not final: {effects:?}") };
+    assert_eq!((status.state, status.lost, status.reports.len()), (TopologyState::Failed, 0, 1));
+    assert_eq!((status.elapsed_s, status.components[1].executed), (5.0, 10));
+}
+
+#[test]
+fn latencies_come_from_a_tasks_own_container_only() {
+    let mut bench = Bench::running();
+    let latency = |task| {
+        Message::Latency(Latency {
+            task: TaskId(task),
+            incarnation: Incarnation(1),
+            histogram: vec![1, 2, 3],
+        })
+    };
+    for message in [latency(1), latency(2)] {
+        let effects = bench.says(1, message);
+        assert!(matches!(&effects[..], [Effect::Warn(_)]), "{effects:?}");
+    }
 }
 
 #[test]

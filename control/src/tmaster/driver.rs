@@ -2,8 +2,10 @@
 
 use super::core::{Effect, Event, PeerId, Setup, Tmaster};
 use super::cpu;
+use super::memory::Memory;
 use super::server::Server;
-use crate::layout::{ContainerDir, WorkDir};
+use crate::executor::Starts;
+use crate::layout::{ContainerDir, ProcessName, WorkDir};
 use crate::state::{Ephemeral, Execution, ExecutionMode, State, StateError, TmasterLocation};
 use anyhow::{Context as _, anyhow, bail};
 use egret_dataplane::ids::{ContainerId, Incarnation};
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(500);
 /// How long the tmaster before this one may still be seen to live.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(5);
+/// How often what is counted is stored for the next tmaster, while it changes.
+const REMEMBER_EVERY: Duration = Duration::from_secs(1);
 /// How often the claim is looked at: an entry that somebody removed is made again.
 const CLAIM_EVERY: Duration = Duration::from_secs(2);
 /// How long peers may take to close after the last message.
@@ -43,6 +47,7 @@ struct Driver {
     location: TmasterLocation,
     claim: Option<Ephemeral>,
     claim_checked: Instant,
+    remembered: Instant,
     server: Server,
     tmaster: Tmaster,
     begun: Instant,
@@ -84,12 +89,15 @@ impl Driver {
         if let Some(plan) = &stored {
             tracing::info!("goes on from the stored plan of epoch {}", plan.epoch);
         }
-        let processes = own_processes(options.incarnation);
+        let container = WorkDir::at(&execution.work_dir).container(ContainerId(0));
+        let memory = Memory::read(&container.tmaster_memory());
+        let processes = own_processes(&container, options.incarnation);
         let now = Instant::now();
         Ok(Self {
-            tmaster: Tmaster::new(Setup { topology, packing, stored, processes }),
+            tmaster: Tmaster::new(Setup { topology, packing, stored, memory, processes }),
             claim: Some(claim),
             claim_checked: now,
+            remembered: now,
             begun: now,
             sampled: Vec::new(),
             outcome: None,
@@ -112,6 +120,11 @@ impl Driver {
             self.tmaster.handle(event, now, &mut effects);
         }
         self.tmaster.flush(&mut effects);
+        // A task that has ended says so once, and what it said with it.
+        let urgent = effects.iter().any(|effect| matches!(effect, Effect::Store(_)));
+        if urgent || self.remembered.elapsed() >= REMEMBER_EVERY {
+            self.remember();
+        }
         for effect in effects {
             self.carry_out(effect)?;
         }
@@ -155,6 +168,18 @@ impl Driver {
             tracing::error!("cannot store the plan of epoch {}: {error}", plan.epoch);
         }
         Ok(())
+    }
+
+    fn remember(&mut self) {
+        self.remembered = Instant::now();
+        let Some(memory) = self.tmaster.remember() else { return };
+        let path = self.container().tmaster_memory();
+        let written = serde_json::to_vec(&memory)
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| write_private(&path, &bytes));
+        if let Err(error) = written {
+            tracing::warn!("cannot write {}: {error}", path.display());
+        }
     }
 
     fn keep_final(&self, status: &TopologyStatus) {
@@ -249,7 +274,7 @@ fn claim(state: &State, name: &str, location: &TmasterLocation) -> anyhow::Resul
 }
 
 /// The tmaster and the executor that started it.
-fn own_processes(incarnation: Incarnation) -> Vec<ProcessStatus> {
+fn own_processes(dir: &ContainerDir, incarnation: Incarnation) -> Vec<ProcessStatus> {
     let process = |role, pid, incarnation| ProcessStatus {
         role,
         container: ContainerId(0),
@@ -259,7 +284,8 @@ fn own_processes(incarnation: Incarnation) -> Vec<ProcessStatus> {
         incarnation,
     };
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    let executor = parent.map(|pid| process(ProcessRole::Executor, pid, Incarnation(1)));
+    let starts = Incarnation(Starts::read(dir).of(&ProcessName::Executor));
+    let executor = parent.map(|pid| process(ProcessRole::Executor, pid, starts));
     let tmaster = process(ProcessRole::Tmaster, std::process::id(), incarnation);
     executor.into_iter().chain([tmaster]).collect()
 }

@@ -3,11 +3,14 @@
 //! Processes count from zero, so a restart would make sums fall. Each count is therefore kept as what ended
 //! processes counted (`before`) plus what the present one says (`now`).
 
-use egret_dataplane::ids::{ContainerId, TaskId};
+use super::latency::{Latencies, SavedLatency};
+use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{
-    ComponentTotals, Heartbeat, ProcessRole, ProcessStatus, RoleCpu, SpoutTotals, TaskCounters,
+    ComponentTotals, Heartbeat, Latency, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
+    TaskCounters,
 };
 use egret_dataplane::plan::{Role, Topology};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything the tmaster adds up.
@@ -18,16 +21,32 @@ pub(crate) struct Totals {
     /// CPU seconds by process, as sampled from outside; pids are not reused within the life of a topology in
     /// practice, and a smaller sample of the same pid starts a new count.
     cpu: BTreeMap<(ProcessRole, u32), f64>,
+    latencies: Latencies,
+    /// How often each process was started: its highest incarnation so far.
+    starts: BTreeMap<(ProcessRole, ContainerId, Option<TaskId>), Incarnation>,
+    /// Something was counted that a former `save` lacks.
+    changed: bool,
 }
 
-#[derive(Debug, Default)]
+/// Everything that a tmaster's successor needs to count on.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+pub(crate) struct SavedTotals {
+    tasks: Vec<Count>,
+    containers: Vec<(ContainerId, Container)>,
+    cpu: Vec<(ProcessRole, u32, f64)>,
+    latencies: Vec<SavedLatency>,
+    starts: Vec<(ProcessRole, ContainerId, Option<TaskId>, Incarnation)>,
+}
+
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
 struct Count {
     before: TaskCounters,
     now: TaskCounters,
 }
 
-#[derive(Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
 struct Container {
+    #[serde(skip)]
     processes: Vec<ProcessStatus>,
     dropped_before: BTreeMap<String, u64>,
     dropped_now: BTreeMap<String, u64>,
@@ -39,12 +58,44 @@ impl Totals {
     /// Takes in what a container's stmgr reports.
     pub(crate) fn heartbeat(&mut self, container: ContainerId, heartbeat: Heartbeat) {
         for counters in heartbeat.tasks {
-            self.tasks.entry(counters.task).or_default().update(counters);
+            self.changed |= self.tasks.entry(counters.task).or_default().update(counters);
         }
+        heartbeat.processes.iter().for_each(|process| self.seen(process));
         let entry = self.containers.entry(container).or_default();
         entry.processes = heartbeat.processes;
         entry.dropped_now = heartbeat.dropped.into_iter().collect();
         entry.copied_now = heartbeat.copied_bytes;
+    }
+
+    /// Takes in how long a spout's trees took.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn latency(&mut self, latency: &Latency) -> Result<(), String> {
+        self.changed = true;
+        self.latencies.update(latency)
+    }
+
+    /// Something else has changed that is saved along with what is counted.
+    pub(crate) fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    /// Notes that there is, or was, such a process.
+    pub(crate) fn seen(&mut self, process: &ProcessStatus) {
+        let key = (process.role, process.container, process.task);
+        let highest = self.starts.entry(key).or_default();
+        self.changed |= *highest < process.incarnation;
+        *highest = process.incarnation.max(*highest);
+    }
+
+    /// Restarts by role.
+    pub(crate) fn restarts(&self) -> Vec<RoleRestarts> {
+        let mut by_role = BTreeMap::<ProcessRole, u64>::new();
+        for ((role, ..), starts) in &self.starts {
+            *by_role.entry(*role).or_default() += u64::from(starts.0.saturating_sub(1));
+        }
+        by_role.into_iter().map(|(role, restarts)| RoleRestarts { role, restarts }).collect()
     }
 
     /// A new process runs the container's stmgr: it counts from zero.
@@ -116,6 +167,7 @@ impl Totals {
             totals.acked += sum.acked;
             totals.failed += sum.failed;
             totals.timed_out += sum.timed_out;
+            totals.pending += sum.pending;
         }
         all
     }
@@ -124,9 +176,14 @@ impl Totals {
     pub(crate) fn spouts(&self, topology: &Topology) -> SpoutTotals {
         let components = self.components(topology);
         let spouts = topology.components.iter().zip(components).filter(|(c, _)| c.role == Role::Spout);
-        spouts.fold(SpoutTotals::default(), |sum, (_, totals)| SpoutTotals {
+        let nothing =
+            SpoutTotals { complete_latency_us: self.latencies.quantiles(), ..SpoutTotals::default() };
+        spouts.fold(nothing, |sum, (_, totals)| SpoutTotals {
             acked: sum.acked + totals.acked,
             failed: sum.failed + totals.failed + totals.timed_out,
+            timed_out: sum.timed_out + totals.timed_out,
+            pending: sum.pending + totals.pending,
+            ..sum
         })
     }
 
@@ -142,10 +199,35 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// What has been counted, for the tmaster after this one; `None` when the last time is good enough.
+    pub(crate) fn save_if_changed(&mut self) -> Option<SavedTotals> {
+        std::mem::take(&mut self.changed).then(|| SavedTotals {
+            tasks: self.tasks.values().cloned().collect(),
+            containers: self.containers.iter().map(|(id, container)| (*id, container.clone())).collect(),
+            cpu: self.cpu.iter().map(|((role, pid), seconds)| (*role, *pid, *seconds)).collect(),
+            latencies: self.latencies.save(),
+            starts: self.starts.iter().map(|((r, c, t), starts)| (*r, *c, *t, *starts)).collect(),
+        })
+    }
+
+    /// Goes on from what another tmaster has counted. Living processes say again what they have counted since.
+    pub(crate) fn restore(saved: SavedTotals) -> Self {
+        Self {
+            tasks: saved.tasks.into_iter().map(|count| (count.now.task, count)).collect(),
+            containers: saved.containers.into_iter().collect(),
+            cpu: saved.cpu.into_iter().map(|(role, pid, seconds)| ((role, pid), seconds)).collect(),
+            latencies: Latencies::restore(&saved.latencies),
+            starts: saved.starts.into_iter().map(|(r, c, t, starts)| ((r, c, t), starts)).collect(),
+            changed: false,
+        }
+    }
+}
+
 impl Count {
-    /// A new process is told by its incarnation, or by any count that fell: an executor that was itself restarted
-    /// begins its incarnations anew.
-    fn update(&mut self, new: TaskCounters) {
+    /// A new process is told by its incarnation, or by any count that fell: a container whose folder was lost begins its
+    /// incarnations anew. Says whether anything but CPU time has changed.
+    fn update(&mut self, new: TaskCounters) -> bool {
         let old = &self.now;
         let fell = new.emitted < old.emitted
             || new.sent < old.sent
@@ -154,7 +236,9 @@ impl Count {
         if new.incarnation != old.incarnation || fell {
             self.before = self.sum();
         }
+        let changed = TaskCounters { cpu_us: self.now.cpu_us, ..new } != self.now;
         self.now = new;
+        changed
     }
 
     fn sum(&self) -> TaskCounters {
@@ -168,8 +252,9 @@ impl Count {
             acked: a.acked + b.acked,
             failed: a.failed + b.failed,
             timed_out: a.timed_out + b.timed_out,
-            cpu_us: a.cpu_us + b.cpu_us,
+            // A gauge: what died with a process is in flight no more.
             pending: b.pending,
+            cpu_us: a.cpu_us + b.cpu_us,
         }
     }
 }
@@ -196,6 +281,49 @@ mod tests {
             count.update(counters(incarnation, sent));
             assert_eq!(count.sum().sent, sum, "incarnation {incarnation} says {sent}");
         }
+    }
+
+    #[test]
+    fn what_is_in_flight_is_no_sum_over_incarnations() {
+        let mut count = Count::default();
+        count.update(TaskCounters { pending: 7, acked: 3, ..counters(1, 5) });
+        count.update(TaskCounters { pending: 2, acked: 1, ..counters(2, 1) });
+        assert_eq!((count.sum().pending, count.sum().acked), (2, 4));
+    }
+
+    #[test]
+    fn restarts_are_counted_by_role_also_of_processes_that_are_gone() {
+        let mut totals = Totals::default();
+        let process = |role, task: Option<u32>, incarnation| ProcessStatus {
+            role,
+            container: ContainerId(1),
+            task: task.map(TaskId),
+            component: None,
+            pid: 1,
+            incarnation: Incarnation(incarnation),
+        };
+        totals.seen(&process(ProcessRole::Instance, Some(1), 3));
+        totals.seen(&process(ProcessRole::Instance, Some(2), 2));
+        totals.seen(&process(ProcessRole::Instance, Some(1), 1));
+        totals.seen(&process(ProcessRole::Stmgr, None, 1));
+        let restarts: Vec<_> = totals.restarts().into_iter().map(|r| (r.role, r.restarts)).collect();
+        assert_eq!(restarts, [(ProcessRole::Stmgr, 0), (ProcessRole::Instance, 3)]);
+    }
+
+    #[test]
+    fn what_is_saved_goes_on_once_and_is_saved_when_it_has_changed() {
+        let mut totals = Totals::default();
+        let beat = |sent, cpu_us| Heartbeat {
+            tasks: vec![TaskCounters { cpu_us, ..counters(1, sent) }],
+            ..Heartbeat::default()
+        };
+        totals.heartbeat(ContainerId(1), beat(5, 1));
+        let saved = serde_json::to_string(&totals.save_if_changed().unwrap()).unwrap();
+        totals.heartbeat(ContainerId(1), beat(5, 2));
+        assert!(totals.save_if_changed().is_none(), "CPU time alone is not worth it");
+        let mut next = Totals::restore(serde_json::from_str(&saved).unwrap());
+        next.heartbeat(ContainerId(1), beat(8, 3));
+        assert_eq!(next.unexecuted(), 8);
     }
 
     #[test]

@@ -22,8 +22,8 @@
 mod status;
 
 pub use status::{
-    ComponentTotals, ProcessRole, ProcessStatus, RoleCpu, SpoutTotals, TaskCounters, TopologyState,
-    TopologyStatus,
+    CompleteLatency, ComponentTotals, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
+    TaskCounters, TopologyState, TopologyStatus,
 };
 
 use crate::ids::{ContainerId, Epoch, Incarnation, TaskId};

@@ -45,6 +45,8 @@ pub struct TopologyStatus {
     pub spouts: SpoutTotals,
     /// CPU seconds by role, of every process of the topology so far.
     pub cpu_s: Vec<RoleCpu>,
+    /// How often processes were started again, by role.
+    pub restarts: Vec<RoleRestarts>,
     /// Tuple copies handed to a task and neither executed nor still on their way. Exact once the topology ended.
     pub lost: u64,
     /// Tuples dropped, by cause.
@@ -103,6 +105,17 @@ pub struct RoleCpu {
     pub role: ProcessRole,
     /// User and system time in seconds.
     pub seconds: f64,
+}
+
+/// How often processes of a role were started again after a death.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq, Eq,
+)]
+pub struct RoleRestarts {
+    /// The role.
+    pub role: ProcessRole,
+    /// Over all processes of that role.
+    pub restarts: u64,
 }
 
 /// Cumulative counters of one process that runs a task. Read from shared memory by its stmgr.
@@ -168,6 +181,8 @@ pub struct ComponentTotals {
     pub failed: u64,
     /// As in [`TaskCounters`].
     pub timed_out: u64,
+    /// As in [`TaskCounters`].
+    pub pending: u64,
 }
 
 /// What all spouts together have seen of their tuple trees.
@@ -188,4 +203,37 @@ pub struct SpoutTotals {
     pub acked: u64,
     /// Trees failed or timed out.
     pub failed: u64,
+    /// Those of them that timed out.
+    pub timed_out: u64,
+    /// Trees in flight now.
+    pub pending: u64,
+    /// How long trees took from emission to completion.
+    pub complete_latency_us: CompleteLatency,
+}
+
+/// Quantiles of the time from emission to completion, in microseconds; all `None` until a tree is complete.
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+)]
+pub struct CompleteLatency {
+    /// Half of the trees took no longer.
+    pub p50: Option<u64>,
+    /// Nine of ten trees took no longer.
+    pub p90: Option<u64>,
+    /// 99 of 100 trees took no longer.
+    pub p99: Option<u64>,
+    /// 999 of 1000 trees took no longer.
+    pub p999: Option<u64>,
+    /// No tree took longer.
+    pub max: Option<u64>,
 }

@@ -27,8 +27,8 @@ pub struct StmgrOptions {
     pub locate_tmaster: Box<dyn FnMut() -> Option<SocketAddr>>,
     /// The address on which peers reach this host.
     pub listen_host: IpAddr,
-    /// The process id of this container's executor, for the list of processes.
-    pub executor_pid: Option<u32>,
+    /// The process id of this container's executor, and how often it was started, for the list of processes.
+    pub executor: Option<(u32, Incarnation)>,
 }
 
 /// The name of the socket that instances register on.

@@ -236,8 +236,8 @@ impl Stmgr {
             pid,
             incarnation,
         };
-        let executor = self.options.executor_pid;
-        let executor = executor.map(|pid| process(ProcessRole::Executor, pid, Default::default()));
+        let executor = self.options.executor;
+        let executor = executor.map(|(pid, starts)| process(ProcessRole::Executor, pid, starts));
         let own = process(ProcessRole::Stmgr, std::process::id(), self.options.incarnation);
         let instances = self.locals.iter().enumerate().filter_map(|(index, local)| {
             let (local, slot) = (local.as_ref()?, Slot(index as u32));

@@ -182,7 +182,7 @@ impl OptionsOf {
             secret,
             locate_tmaster: Box::new(move || *tmaster.lock().unwrap()),
             listen_host: "127.0.0.1".parse().unwrap(),
-            executor_pid: Some(1),
+            executor: Some((1, Incarnation(1))),
         }
     }
 }

@@ -1,0 +1,29 @@
+//! What a tmaster leaves to the one after it, in the folder of container 0: counters, and what tasks have said. The
+//! plan, which others need too, is in the state instead.
+
+use super::totals::SavedTotals;
+use egret_dataplane::message::Report;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+pub struct Memory {
+    pub(crate) totals: SavedTotals,
+    pub(crate) reports: Vec<Report>,
+    /// A task has said that it ended without all of its results.
+    pub(crate) incomplete: bool,
+    /// How long tuples had flowed.
+    pub(crate) elapsed: Duration,
+}
+
+impl Memory {
+    /// What the tmaster before this one left. Counters are worth no failure: without them counting begins anew.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let bytes = std::fs::read(path).ok()?;
+        let read = serde_json::from_slice(&bytes);
+        read.inspect_err(|error| tracing::warn!("cannot read {}: {error}; counts from 0", path.display()))
+            .ok()
+    }
+}
