@@ -1,7 +1,7 @@
 //! Peers: links that come and go, the frames that come over them, and what goes out.
 
 use super::{Cause, Core, Effect, Flight};
-use crate::frame::{Destination, Purpose};
+use crate::frame::{AckBuilder, Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::CLASSES;
 use crate::stmgr::credit::Waiting;
@@ -80,6 +80,9 @@ impl Core {
         }
         let no_credit = Fault::NoCredit { target: number, bytes };
         let class = self.sizes.class_for(bytes).ok_or(no_credit)?;
+        if purpose == Purpose::Ack && class > AckBuilder::CLASS as usize {
+            return Err(no_credit);
+        }
         assert!(self.peers[peer.at()].filling.is_none(), "one batch at a time comes over a link");
         let block = self.windows[index.at()].take(class).ok_or(no_credit)?;
         self.blocks.fill(block);

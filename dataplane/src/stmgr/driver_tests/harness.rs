@@ -1,6 +1,9 @@
 //! Real stmgrs in threads, with a tmaster and instances played by the test.
 
-use crate::frame::{BatchBuilder, BatchHeader, BatchReader, Destination};
+use crate::frame::{
+    AckBuilder, AckHeader, AckKind, AckReader, AckRecord, BatchBuilder, BatchHeader, BatchReader,
+    Destination, Root,
+};
 use crate::ids::{BlockId, ContainerId, Epoch, Incarnation, StreamIndex, TaskId};
 use crate::memory::{Channel, ChannelEnd, Descriptor, DescriptorKind, OwnedBlock, Pool, Waker};
 use crate::message::{
@@ -354,15 +357,20 @@ impl Instance {
 
     /// Emits one tuple in a block of its own.
     pub(super) fn emit(&mut self, target: Destination, tuple: &[u8]) -> Descriptor {
+        self.emit_rooted(target, &[], tuple)
+    }
+
+    /// Emits one tuple that belongs to trees.
+    pub(super) fn emit_rooted(&mut self, target: Destination, roots: &[Root], tuple: &[u8]) -> Descriptor {
         let block = wait_for("a free block", || self.take_block(tuple.len()));
         let stream = StreamIndex(matches!(target, Destination::Broadcast(_)).into());
-        let header = BatchHeader { source: self.task, target, stream, edge_base: 0 };
+        let header = BatchHeader { source: self.task, target, stream, edge_base: roots.len() as u64 };
         let mut batch = BatchBuilder::new(block, header);
         let write = |space: &mut [u8]| {
             space[..tuple.len()].copy_from_slice(tuple);
             Some(tuple.len())
         };
-        batch.append(&[], write).unwrap();
+        batch.append(roots, write).unwrap();
         let (block, descriptor) = batch.finish();
         drop(block);
         self.counters.emitted += 1;
@@ -370,6 +378,40 @@ impl Instance {
         self.end.counters.store(&self.counters);
         self.say(descriptor);
         descriptor
+    }
+
+    /// Sends acks in a block of their own.
+    pub(super) fn ack(&mut self, spout: TaskId, records: &[AckRecord]) {
+        let block = wait_for("a free block", || self.take_block(0));
+        let (source, incarnation) = (self.task, Incarnation(1));
+        let header = AckHeader { source, spout, incarnation, kind: AckKind::Ack };
+        let mut acks = AckBuilder::new(block, header);
+        records.iter().for_each(|&record| acks.push(record).unwrap());
+        let (block, descriptor) = acks.finish();
+        drop(block);
+        self.say(descriptor);
+    }
+
+    /// Reads a block of acks, and says done.
+    pub(super) fn take_acks(&mut self, descriptor: Descriptor) -> (AckHeader, Vec<AckRecord>) {
+        assert_eq!((descriptor.kind, descriptor.target), (DescriptorKind::Ack, self.task.0));
+        let block = self.pool.claim(descriptor.block).unwrap();
+        let reader = AckReader::new(&block.bytes()[..descriptor.used as usize]).unwrap();
+        let read = (reader.header(), reader.records().collect());
+        drop(block);
+        self.say(Descriptor::of_block(DescriptorKind::Done, descriptor.block));
+        read
+    }
+
+    /// The roots of a block that was lost; says done.
+    pub(super) fn take_lost(&mut self, descriptor: Descriptor) -> Vec<Root> {
+        assert_eq!((descriptor.kind, descriptor.target), (DescriptorKind::Lost, self.task.0));
+        let block = self.pool.claim(descriptor.block).unwrap();
+        let reader = BatchReader::new(&block.bytes()[..descriptor.used as usize]).unwrap();
+        let roots = reader.tuples().flat_map(|tuple| tuple.unwrap().roots.iter()).collect();
+        drop(block);
+        self.say(Descriptor::of_block(DescriptorKind::Done, descriptor.block));
+        roots
     }
 
     /// Reads the one tuple of a received block, and says done.

@@ -2,7 +2,7 @@
 
 use super::harness::{Cluster, DEADLINE, Instance, Talk};
 use super::{REACTORS, await_running, chain};
-use crate::frame::{BatchBuilder, BatchHeader, Destination};
+use crate::frame::{BatchBuilder, BatchHeader, Destination, Purpose};
 use crate::ids::{BlockId, ContainerId, Incarnation, StreamIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, Pool, PoolConfig};
 use crate::message::{HelloPeer, Message, PROTOCOL_VERSION, RegisterInstance};
@@ -121,14 +121,14 @@ impl FrameSink for Anything {
 }
 
 /// Someone who connects as a stmgr does.
-struct FakePeer {
+pub(super) struct FakePeer {
     stream: TcpStream,
     session: Session<Vec<u8>>,
     seen: Anything,
 }
 
 impl FakePeer {
-    fn connect(address: &str, secret: &Secret) -> Self {
+    pub(super) fn connect(address: &str, secret: &Secret) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let session = Session::client(secret, fresh_nonce().unwrap(), FrameLimits::batches(1, 1 << 20));
@@ -139,7 +139,7 @@ impl FakePeer {
         peer
     }
 
-    fn read(&mut self) -> bool {
+    pub(super) fn read(&mut self) -> bool {
         let mut buffer = [0; 4096];
         let count = self.stream.read(&mut buffer).unwrap_or(0);
         let mut replies = Vec::new();
@@ -157,18 +157,33 @@ impl FakePeer {
         let _ = self.stream.write_all(&bytes);
     }
 
-    fn say_hello(&mut self, container: u32, incarnation: u32) {
+    pub(super) fn say_hello(&mut self, container: u32, incarnation: u32) {
         let hello = HelloPeer { container: ContainerId(container), incarnation: Incarnation(incarnation) };
         self.send(&Outgoing::control(&Message::HelloPeer(hello)));
     }
 
+    /// Says hello as container 1, and waits for credit for one destination.
+    pub(super) fn link(address: &str, secret: &Secret, incarnation: u32) -> Self {
+        let mut peer = Self::connect(address, secret);
+        peer.say_hello(1, incarnation);
+        while peer.seen.credits.len() < 3 {
+            assert!(peer.read());
+        }
+        assert!(matches!(peer.seen.messages[..], [Message::HelloPeer(_)]));
+        peer
+    }
+
     fn send_batch(&mut self, target: u32, body: Vec<u8>) {
-        let header = FrameHeader::new(FrameKind::Batch, body.len() as u32, target, 0);
+        self.send_block(target, Purpose::Data as u32, body);
+    }
+
+    pub(super) fn send_block(&mut self, target: u32, purpose: u32, body: Vec<u8>) {
+        let header = FrameHeader::new(FrameKind::Batch, body.len() as u32, target, purpose);
         self.send(&Outgoing { header, body: Body::Bytes(Bytes::from(body)), token: None });
     }
 }
 
-fn batch_of_task_1(tuple: &[u8]) -> Vec<u8> {
+pub(super) fn batch_of_task_1(tuple: &[u8]) -> Vec<u8> {
     let pool = PoolConfig { counts: [1, 0, 0], max_tuple_bytes: 1 << 20 };
     let pool = Arc::new(Pool::create(&pool).unwrap());
     let (target, stream) = (Destination::Task(TaskId(2)), StreamIndex(0));
@@ -210,12 +225,7 @@ fn strangers_and_lying_peers_are_cut_off_alone() {
         silent.send_batch(2, batch_of_task_1(b"x"));
         while silent.read() {}
         // A newer stmgr of container 1: it takes the link over, and its credit is stated.
-        let mut peer = FakePeer::connect(&address, &cluster.secret);
-        peer.say_hello(1, 7);
-        while peer.seen.credits.len() < 3 {
-            assert!(peer.read());
-        }
-        assert!(matches!(peer.seen.messages[..], [Message::HelloPeer(_)]));
+        let mut peer = FakePeer::link(&address, &cluster.secret, 7);
         // Nonsense from an instance over there is dropped, and the link stands.
         peer.send_batch(2, vec![0xff; 200]);
         let mut forged = batch_of_task_1(b"x");

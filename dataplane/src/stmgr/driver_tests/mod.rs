@@ -1,5 +1,6 @@
 //! Whole stmgrs over both reactors: real sockets, rings and blocks, with instances and a tmaster played by the test.
 
+mod acks;
 mod harness;
 mod hostile;
 

@@ -12,9 +12,13 @@ use crate::stmgr::route::{Peer, Slot};
 
 /// Tasks: spout `a` 1, bolt `b` 2 (reads `a`), bolt `c` 3 (reads `b` by broadcast) and 4; task 4 is in container 2.
 fn world() -> World {
+    world_of(false)
+}
+
+fn world_of(tracked: bool) -> World {
     let components =
         vec![component("a", 1, &[]), component("b", 1, &[("a", false)]), component("c", 2, &[("b", true)])];
-    let mut world = World::new(components, &[1, 1, 1, 2], 5, 1);
+    let mut world = World::new(components, &[1, 1, 1, 2], 5, 1, tracked);
     for (c, i) in world.instances() {
         world.start(c, i);
     }
@@ -140,4 +144,106 @@ fn nonsense_in_a_received_batch_is_dropped_and_its_block_credited_again() {
         assert_eq!(effects, [credit]);
     }
     assert_eq!(core.counters.dropped(Cause::Malformed), 21);
+}
+
+fn acks(block: u32, target: u32, used: u32) -> Descriptor {
+    Descriptor { kind: DescriptorKind::Ack, ..data(block, Destination::from_u32(target), used) }
+}
+
+#[test]
+fn acks_of_an_instance_are_claims_too() {
+    // Without trees there is nothing to ack.
+    assert_eq!(refuses(&mut world(), 1, acks(3, 1, 80)), Fault::NoSuchTrees { target: 1 });
+    let mut world = world_of(true);
+    // Blocks 3..6 are the standard blocks of task 2. With acks, the windows follow those of the tasks.
+    assert_eq!(refuses(&mut world, 0, acks(0, 1, 80)), Fault::WrongKind, "of a spout");
+    for target in [2, 3, 4] {
+        assert_eq!(refuses(&mut world, 1, acks(3, target, 80)), Fault::NoSuchTrees { target }, "to a bolt");
+    }
+    for target in [0, 5, 0x8000_0000, u32::MAX] {
+        assert_eq!(refuses(&mut world, 1, acks(3, target, 80)), Fault::UnknownTarget { target });
+    }
+    assert_eq!(refuses(&mut world, 1, acks(0, 1, 80)), Fault::NotHeld { block: BlockId(0) });
+    for used in [0, 63, SIZES.block_bytes[0] + 1, u32::MAX] {
+        assert!(matches!(refuses(&mut world, 1, acks(3, 1, used)), Fault::BadLength { .. }));
+    }
+    // A larger block, too, may hold no more acks than a standard one.
+    let blocks = &world.containers[0].core.blocks;
+    let medium = *blocks.own(Slot(1)).iter().find(|&&block| blocks.class(block) == 1).unwrap();
+    let too_much = acks(medium.0, 1, SIZES.block_bytes[0] + 1);
+    assert!(matches!(refuses(&mut world, 1, too_much), Fault::BadLength { .. }));
+    for kind in [DescriptorKind::Lost, DescriptorKind::FailAll] {
+        let said = Descriptor { kind, ..acks(3, 1, 80) };
+        assert_eq!(refuses(&mut world, 1, said), Fault::WrongKind);
+    }
+    let core = &mut world.containers[0].core;
+    core.descriptor(Slot(1), acks(3, 1, 80)).unwrap();
+    assert_eq!(refuses(&mut world, 1, acks(3, 1, 80)), Fault::NotHeld { block: BlockId(3) });
+    let core = &mut world.containers[0].core;
+    core.descriptor(Slot(1), Descriptor::end(TaskId(2))).unwrap();
+    assert_eq!(refuses(&mut world, 1, acks(4, 1, 80)), Fault::AfterEnd { task: TaskId(2) });
+}
+
+#[test]
+fn a_spout_without_a_process_gets_nothing_later() {
+    let mut world = world_of(true);
+    let core = &mut world.containers[0].core;
+    core.descriptor(Slot(1), acks(3, 1, 80)).unwrap();
+    core.descriptor(Slot(1), acks(4, 1, 80)).unwrap();
+    let mut taken = 0;
+    let _ = core.deliver(Slot(0), |descriptor| {
+        taken += u32::from(descriptor.kind == DescriptorKind::Ack);
+        taken < 2
+    });
+    core.peer_down(Peer(0));
+    // One in its hands, one on its way, one that comes too late, and the word to fail all.
+    core.detach(Slot(0), 0);
+    core.descriptor(Slot(1), acks(5, 1, 80)).unwrap();
+    assert_eq!(core.counters.void_acks, 3);
+    assert_eq!(core.blocks.away(), 0);
+    core.attach(Slot(0));
+    let _ = core.deliver(Slot(0), |descriptor| {
+        assert_eq!(descriptor.kind, DescriptorKind::Grant);
+        true
+    });
+}
+
+#[test]
+fn blocks_for_spouts_that_do_not_fit_are_dropped_and_credited_again() {
+    let mut world = world_of(true);
+    let core = &mut world.containers[0].core;
+    let (peer, spout) = (Peer(0), Destination::Task(TaskId(1)));
+    assert_eq!(core.begin_batch(peer, spout, Purpose::Data, 100), Err(Fault::WrongKind));
+    let too_long = core.begin_batch(peer, spout, Purpose::Ack, SIZES.block_bytes[0] + 1);
+    assert!(matches!(too_long, Err(Fault::NoCredit { .. })));
+    let received = |source, target| Received { source: TaskId(source), target, used: 100, count: 7 };
+    // Task 4 alone is at the peer. What is lost may have been written by anyone below the spout, for anyone.
+    let bolt = Destination::Task(TaskId(4));
+    let wrong = [
+        (Purpose::Ack, None),
+        (Purpose::Ack, Some(received(1, spout))),
+        (Purpose::Ack, Some(received(2, spout))),
+        (Purpose::Ack, Some(received(4, bolt))),
+        (Purpose::Lost, None),
+        (Purpose::Lost, Some(received(9, bolt))),
+    ];
+    let mut effects = Vec::new();
+    for (purpose, received) in wrong {
+        core.begin_batch(peer, spout, purpose, 100).unwrap();
+        assert!(!core.batch(peer, received, 7), "{purpose:?} {received:?}");
+        core.take_effects(&mut effects);
+        assert_eq!(effects, [Effect::SendCredit { peer, target: spout, class: 0, blocks: 1 }]);
+    }
+    assert_eq!(core.counters.dropped(Cause::MalformedAcks), 42);
+    assert_eq!(core.counters.dropped(Cause::Malformed), 0);
+    for (purpose, received) in [(Purpose::Ack, received(4, spout)), (Purpose::Lost, received(2, bolt))] {
+        core.begin_batch(peer, spout, purpose, 100).unwrap();
+        assert!(core.batch(peer, Some(received), 7));
+    }
+    let other = &mut world.containers[1].core;
+    let broadcast = Destination::Broadcast(0);
+    assert_eq!(other.begin_batch(peer, broadcast, Purpose::Ack, 100), Err(Fault::WrongKind));
+    for (class, blocks) in [(0, 3), (1, 2)] {
+        assert!(matches!(other.credit(peer, spout, class, blocks), Err(Fault::TooMuchCredit { .. })));
+    }
 }

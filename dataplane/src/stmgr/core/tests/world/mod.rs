@@ -2,16 +2,23 @@
 //!
 //! Every task emits a number of blocks to destinations it chooses, numbered per destination, and consumes what comes.
 //! A bolt ends when all upstream tasks have. What a block holds is known to the world, not to the cores.
+//!
+//! In a tracked world each block of a spout has a root, each block of a bolt the roots of what the bolt executed last,
+//! and a bolt acks a block to every spout process in its roots before it says done. There are no timeouts: a spout ends
+//! when nothing moves any more, or early.
+
+mod instance;
 
 use super::{packing, topology};
-use crate::frame::Destination;
+use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, ContainerId, TaskId};
-use crate::memory::{Descriptor, DescriptorKind};
-use crate::plan::Topology;
-use crate::stmgr::core::{Core, Delivered, Effect, Received};
+use crate::plan::{Topology, config};
+use crate::stmgr::core::{Core, Effect, Received};
 use crate::stmgr::route::{Peer, Routes, Slot};
 use crate::stmgr::sizes::Sizes;
+use instance::Instance;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 pub(super) const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
@@ -39,31 +46,31 @@ impl Dice {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One block of a spout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Root {
+    spout: TaskId,
+    incarnation: u32,
+    /// How many the process had emitted before.
+    number: u32,
+}
+
+type Roots = Rc<BTreeSet<Root>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     source: TaskId,
     target: Destination,
     number: u32,
     used: u32,
     pub(super) count: u32,
-}
-
-#[derive(Default)]
-pub(super) struct Instance {
-    pub(super) alive: bool,
-    ring: VecDeque<Descriptor>,
-    pub(super) out: VecDeque<Descriptor>,
-    pub(super) free: Vec<BlockId>,
-    pub(super) held: VecDeque<Descriptor>,
-    /// Tuples of the front of `held` that are executed.
-    begun: u32,
-    executed: u64,
-    ends: BTreeSet<TaskId>,
-    pub(super) said_end: bool,
+    roots: Roots,
+    /// Of acks: for which process of the spout.
+    incarnation: u32,
 }
 
 enum Frame {
-    Batch(Content),
+    Batch { target: Destination, purpose: Purpose, content: Content },
     End { target: TaskId, ended: TaskId },
     Credit { target: Destination, class: usize, blocks: u32 },
 }
@@ -76,7 +83,7 @@ pub(super) struct Container {
     unsent: Vec<BlockId>,
     /// By peer: frames from it, and a batch that is being received.
     wires: Vec<VecDeque<Frame>>,
-    receiving: Vec<Option<(BlockId, Content)>>,
+    receiving: Vec<Option<(BlockId, Purpose, Content)>>,
 }
 
 pub(super) struct World {
@@ -91,6 +98,23 @@ pub(super) struct World {
     pub(super) sent_tuples: u64,
     pub(super) executed_tuples: u64,
     pub(super) links: BTreeSet<(usize, usize)>,
+    tracked: bool,
+    pub(super) spouts_end_early: bool,
+    /// Nothing moves any more but ends.
+    quiet: bool,
+    ended_early: BTreeSet<TaskId>,
+    incarnations: BTreeMap<TaskId, u32>,
+    /// Roots of which something was lost that their spout is to hear of.
+    must_fail: BTreeSet<Root>,
+    /// Blocks of acks.
+    pub(super) acks: Acks,
+}
+
+#[derive(Default)]
+pub(super) struct Acks {
+    pub(super) sent: u64,
+    pub(super) applied: u64,
+    pub(super) on_broken_links: u64,
 }
 
 impl World {
@@ -99,8 +123,12 @@ impl World {
         places: &[u32],
         blocks: u32,
         seed: u64,
+        tracked: bool,
     ) -> Self {
-        let topology = topology(components);
+        let mut topology = topology(components);
+        if tracked {
+            topology.config.set(config::RELIABILITY_MODE, "ATLEAST_ONCE").unwrap();
+        }
         let packing = packing(&topology, places);
         let count = packing.containers.len();
         let make = |c: &crate::plan::ContainerPlan| {
@@ -113,7 +141,7 @@ impl World {
                 contents: BTreeMap::new(),
                 unsent: Vec::new(),
                 wires: (1..count).map(|_| VecDeque::new()).collect(),
-                receiving: vec![None; count - 1],
+                receiving: (1..count).map(|_| None).collect(),
             }
         };
         let containers = packing.containers.iter().map(make).collect();
@@ -128,6 +156,13 @@ impl World {
             sent_tuples: 0,
             executed_tuples: 0,
             links: BTreeSet::new(),
+            tracked,
+            spouts_end_early: !tracked,
+            quiet: false,
+            ended_early: BTreeSet::new(),
+            incarnations: BTreeMap::new(),
+            must_fail: BTreeSet::new(),
+            acks: Acks::default(),
         }
     }
 
@@ -141,7 +176,9 @@ impl World {
         if container.instances[i].alive {
             return;
         }
-        container.instances[i] = Instance { alive: true, ..Instance::default() };
+        let incarnation = self.incarnations.entry(container.tasks[i]).or_default();
+        *incarnation += 1;
+        container.instances[i] = Instance::new(*incarnation);
         container.instances[i].said_end = container.core.has_ended(Slot(i as u32));
         container.core.attach(Slot(i as u32));
     }
@@ -154,6 +191,9 @@ impl World {
         let container = &mut self.containers[c];
         let instance = std::mem::take(&mut container.instances[i]);
         self.executed_tuples += instance.executed;
+        for block in instance.has_data() {
+            self.must_fail.extend(container.contents[&block].roots.iter());
+        }
         container.core.detach(Slot(i as u32), instance.executed);
         self.carry(c);
     }
@@ -176,9 +216,20 @@ impl World {
         for (from, to) in [(a, b), (b, a)] {
             let peer = self.peer(from, to);
             let container = &mut self.containers[from];
-            container.wires[peer.at()].clear();
-            container.receiving[peer.at()] = None;
+            let frames = std::mem::take(&mut container.wires[peer.at()]).into_iter();
+            let batches = frames.filter_map(|frame| match frame {
+                Frame::Batch { purpose, content, .. } => Some((purpose, content)),
+                _ => None,
+            });
+            let receiving =
+                container.receiving[peer.at()].take().map(|(_, purpose, content)| (purpose, content));
+            let lost: Vec<_> = batches.chain(receiving).collect();
             container.core.peer_down(peer);
+            self.acks.on_broken_links += lost.iter().filter(|(p, _)| *p == Purpose::Ack).count() as u64;
+            // Only the spouts at the two ends hear of it.
+            let ends = [a, b].map(|c| self.containers[c].tasks.clone()).concat();
+            let roots = lost.iter().filter(|(p, _)| *p == Purpose::Data).flat_map(|(_, c)| c.roots.iter());
+            self.must_fail.extend(roots.filter(|root| ends.contains(&root.spout)));
             self.carry(from);
         }
     }
@@ -195,11 +246,12 @@ impl World {
         let own = self.containers[c].core.routes().container();
         for effect in effects {
             let (peer, frame) = match effect {
-                Effect::SendBatch { peer, target, purpose: _, block, used } => {
-                    let content = self.containers[c].contents[&block];
-                    assert_eq!((content.target, content.used), (target, used));
+                Effect::SendBatch { peer, target, purpose, block, used } => {
+                    let content = self.containers[c].contents[&block].clone();
+                    assert_eq!(content.used, used);
+                    assert!(content.target == target || purpose == Purpose::Lost);
                     self.containers[c].unsent.push(block);
-                    (peer, Frame::Batch(content))
+                    (peer, Frame::Batch { target, purpose, content })
                 }
                 Effect::SendEnd { peer, target, ended } => (peer, Frame::End { target, ended }),
                 Effect::SendCredit { peer, target, class, blocks } => {
@@ -230,131 +282,6 @@ impl World {
         moved
     }
 
-    fn take_in(&mut self, c: usize, i: usize) -> bool {
-        let container = &mut self.containers[c];
-        let Some(descriptor) = container.instances[i].ring.pop_front() else { return false };
-        let instance = &mut container.instances[i];
-        match descriptor.kind {
-            DescriptorKind::Grant => instance.free.push(descriptor.block),
-            DescriptorKind::End => {
-                assert!(instance.ends.insert(TaskId(descriptor.target)), "one end from each");
-            }
-            DescriptorKind::Data => {
-                let content = container.contents[&descriptor.block];
-                assert_eq!((descriptor.used, descriptor.count), (content.used, content.count));
-                assert_eq!(descriptor.target, container.tasks[i].0);
-                assert!(!instance.ends.contains(&content.source), "no data after the end");
-                instance.held.push_back(descriptor);
-            }
-            other => panic!("an instance is told {other:?}"),
-        }
-        true
-    }
-
-    fn execute(&mut self, c: usize, i: usize) -> bool {
-        let container = &mut self.containers[c];
-        let (instance, task) = (&mut container.instances[i], container.tasks[i]);
-        let Some(&first) = instance.held.front() else { return false };
-        if instance.begun == 0 {
-            let content = container.contents[&first.block];
-            self.got.entry((task, content.source, content.target)).or_default().push(content.number);
-        }
-        instance.begun += 1;
-        instance.executed += 1;
-        if instance.begun == first.count {
-            instance.begun = 0;
-            instance.held.pop_front();
-            instance.out.push_back(Descriptor::of_block(DescriptorKind::Done, first.block));
-        }
-        true
-    }
-
-    pub(super) fn destinations(&self, task: TaskId) -> Vec<Destination> {
-        let (component, _) = self.topology.component_of(task).unwrap();
-        let readers = self.topology.readers(component);
-        let tasks = readers.iter().flat_map(|&r| self.topology.tasks(r));
-        let mut all: Vec<_> = tasks.map(|t| Destination::Task(TaskId(t))).collect();
-        let broadcasts = self.topology.broadcasts();
-        let own = broadcasts.iter().enumerate().filter(|(_, b)| b.from == component);
-        all.extend(own.map(|(n, _)| Destination::Broadcast(n as u32)));
-        all
-    }
-
-    fn upstream(&self, task: TaskId) -> BTreeSet<TaskId> {
-        let (component, _) = self.topology.component_of(task).unwrap();
-        let from = self.topology.upstream(component);
-        from.iter().flat_map(|&c| self.topology.tasks(c)).map(TaskId).collect()
-    }
-
-    /// Emits a block, or says that it has ended.
-    fn emit(&mut self, c: usize, i: usize) -> bool {
-        let task = self.containers[c].tasks[i];
-        let destinations = self.destinations(task);
-        let upstream = self.upstream(task);
-        let instance = &mut self.containers[c].instances[i];
-        if !instance.alive || instance.said_end {
-            return false;
-        }
-        let left = self.to_emit.get_mut(&task).unwrap();
-        if *left == 0 || destinations.is_empty() {
-            let done = instance.ends == upstream && instance.held.is_empty();
-            if done {
-                instance.said_end = true;
-                instance.out.push_back(Descriptor::end(task));
-            }
-            return done;
-        }
-        if instance.free.is_empty() {
-            return false;
-        }
-        let block = instance.free.swap_remove(self.dice.below(instance.free.len()));
-        *left -= 1;
-        let target = destinations[self.dice.below(destinations.len())];
-        let class = self.containers[c].core.blocks.class(block);
-        let used = 64 + self.dice.below(SIZES.block_bytes[class] as usize - 63) as u32;
-        let next = self.next_number.entry((task, target)).or_default();
-        let content =
-            Content { source: task, target, number: *next, used, count: 1 + self.dice.below(3) as u32 };
-        *next += 1;
-        let copies = match target {
-            Destination::Task(_) => 1,
-            Destination::Broadcast(n) => self.topology.tasks(self.topology.broadcasts()[n as usize].to).len(),
-        };
-        self.sent_tuples += copies as u64 * u64::from(content.count);
-        self.containers[c].contents.insert(block, content);
-        let kind = DescriptorKind::Data;
-        let descriptor = Descriptor { kind, block, target: target.to_u32(), used, count: content.count };
-        self.containers[c].instances[i].out.push_back(descriptor);
-        true
-    }
-
-    fn say(&mut self, c: usize, i: usize) -> bool {
-        let container = &mut self.containers[c];
-        let Some(descriptor) = container.instances[i].out.pop_front() else { return false };
-        container.core.descriptor(Slot(i as u32), descriptor).unwrap();
-        self.carry(c);
-        true
-    }
-
-    fn deliver(&mut self, c: usize, i: usize) -> bool {
-        let container = &mut self.containers[c];
-        if !container.instances[i].alive {
-            return false;
-        }
-        let ring = &mut container.instances[i].ring;
-        let before = ring.len();
-        let outcome = container.core.deliver(Slot(i as u32), |descriptor| {
-            let room = ring.len() < RING;
-            if room {
-                ring.push_back(descriptor);
-            }
-            room
-        });
-        let moved = ring.len() > before;
-        assert!(outcome == Delivered::All || ring.len() == RING);
-        moved
-    }
-
     fn receive(&mut self, c: usize) -> bool {
         let container = &mut self.containers[c];
         if container.wires.is_empty() {
@@ -362,20 +289,17 @@ impl World {
         }
         let p = self.dice.below(container.wires.len());
         let peer = Peer(p as u32);
-        if let Some((block, content)) = container.receiving[p].take() {
-            container.contents.insert(block, content);
+        if let Some((block, _, content)) = container.receiving[p].take() {
             let Content { source, target, used, count, .. } = content;
+            container.contents.insert(block, content);
             assert!(container.core.batch(peer, Some(Received { source, target, used, count }), count));
             return true;
         }
         let Some(frame) = container.wires[p].pop_front() else { return false };
         match frame {
-            Frame::Batch(content) => {
-                let block = container
-                    .core
-                    .begin_batch(peer, content.target, crate::frame::Purpose::Data, content.used)
-                    .unwrap();
-                container.receiving[p] = Some((block, content));
+            Frame::Batch { target, purpose, content } => {
+                let block = container.core.begin_batch(peer, target, purpose, content.used).unwrap();
+                container.receiving[p] = Some((block, purpose, content));
             }
             Frame::End { target, ended } => container.core.end_from_peer(peer, target, ended).unwrap(),
             Frame::Credit { target, class, blocks } => {
@@ -414,6 +338,15 @@ impl World {
                 self.link(a, b);
             }
         }
+        self.exhaust();
+        self.quiet = true;
+        self.exhaust();
+        for instance in self.containers.iter_mut().flat_map(|c| &mut c.instances) {
+            self.executed_tuples += std::mem::take(&mut instance.executed);
+        }
+    }
+
+    fn exhaust(&mut self) {
         let mut still = 0;
         while still < 20 {
             let mut moved = false;
@@ -424,9 +357,6 @@ impl World {
             }
             still = if moved { 0 } else { still + 1 };
         }
-        for instance in self.containers.iter_mut().flat_map(|c| &mut c.instances) {
-            self.executed_tuples += std::mem::take(&mut instance.executed);
-        }
     }
 
     /// What must hold once everything has settled, whatever happened.
@@ -435,9 +365,16 @@ impl World {
             assert!(container.instances.iter().all(|i| i.said_end), "every task ends");
             assert_eq!(container.core.blocks.away(), 0, "every block is home");
             assert!(container.core.queues.iter().all(|q| q.len() == 0), "nothing waits for a peer");
-            assert!(
-                container.core.windows.iter().all(|w| w.free_count() == SIZES.window.iter().sum::<u32>())
-            );
+            for window in &container.core.windows {
+                let size = SIZES.of_pair(container.core.routes(), window.pair);
+                assert_eq!(window.free_count(), size.iter().sum::<u32>(), "{:?}", window.pair);
+            }
+            assert!(container.instances.iter().all(|i| i.ends_clean()), "everything is taken");
+        }
+        let instances = self.containers.iter().flat_map(|c| c.tasks.iter().zip(&c.instances));
+        let instances: BTreeMap<_, _> = instances.collect();
+        for root in self.must_fail.iter().filter(|root| !self.ended_early.contains(&root.spout)) {
+            assert!(instances[&root.spout].has_failed(root), "{root:?} was lost, and its spout knows");
         }
         for (key, numbers) in &self.got {
             assert!(numbers.is_sorted_by(|a, b| a < b), "in order, none twice: {key:?} {numbers:?}");
@@ -460,6 +397,8 @@ impl World {
             }
         }
         assert_eq!(self.executed_tuples, self.sent_tuples);
+        let instances = self.containers.iter().flat_map(|c| &c.instances);
+        assert!(instances.into_iter().all(|i| i.has_failed_none()), "nothing fails without a cause");
     }
 
     pub(super) fn container_ids(&self) -> Vec<ContainerId> {
