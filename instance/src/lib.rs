@@ -5,7 +5,7 @@
 //! spread.
 //!
 //! Rooms: [`mod@tuple`] writes and reads tuples; [`grouping`] chooses who gets one; [`collector`] takes it from there
-//! into blocks; [`topology`] holds the traits and the builder; [`runtime`] is the process that runs a task;
+//! into blocks; [`ledger`] tracks the trees of a spout; [`topology`] holds the traits and the builder; [`runtime`] is the process that runs a task;
 //! [`components`] holds the built-in ones; [`yaml`] reads topologies from files.
 //!
 //! Nothing here packs, schedules or starts processes: that is the control plane's.
@@ -17,6 +17,7 @@ pub mod collector;
 pub mod components;
 mod error;
 pub mod grouping;
+pub mod ledger;
 pub mod runtime;
 pub mod topology;
 pub mod tuple;

@@ -1,6 +1,8 @@
 //! Inputs as anchors: what an emission can be tied to, and what is acked or failed.
 
 use super::Input;
+use egret_dataplane::frame::{Root, Roots};
+use egret_dataplane::ids::{Incarnation, TaskId};
 use std::cell::Cell;
 
 /// An input that emissions are anchored on and that is acked or failed: an [`Input`], or a [`Held`] of one that came
@@ -52,23 +54,130 @@ impl Held {
     }
 }
 
-/// How an input is tied to the trees it is part of.
+/// How an input is tied to the trees that it is part of: its roots, its edge, and what was anchored on it so far.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct Tie {
-    settled: Cell<bool>,
+    state: Cell<State>,
+    edge: u64,
+    /// How many roots there are: `first` and then `more`.
+    roots: usize,
+    first: TiedRoot,
+    more: Vec<TiedRoot>,
+}
+
+/// What has been said of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    /// A [`Held`] stands for it.
+    Held,
+    /// Acked or failed.
+    Settled,
+}
+
+/// A root of an input.
+#[derive(Clone, Debug)]
+pub(super) struct TiedRoot {
+    pub(super) root: Root,
+    /// The xor of the edges that were anchored here for this root: added to the ledger by the ack.
+    xor: Cell<u64>,
+}
+
+impl TiedRoot {
+    #[inline]
+    fn new(root: Root) -> Self {
+        Self { root, xor: Cell::new(0) }
+    }
+}
+
+impl Default for TiedRoot {
+    fn default() -> Self {
+        Self::new(Root { spout: TaskId(0), incarnation: Incarnation(0), id: 0 })
+    }
 }
 
 impl Tie {
+    /// Makes it that of the next input, which belongs to no tree.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        self.state = Cell::new(State::Open);
+        self.roots = 0;
+    }
+
+    /// Ties it to these trees.
+    #[inline]
+    pub(super) fn tie_to(&mut self, roots: Roots<'_>, edge: u64) {
+        self.edge = edge;
+        if let Some(root) = roots.get(0) {
+            self.first = TiedRoot::new(root);
+            self.roots = roots.len();
+        }
+        if self.roots > 1 {
+            self.more.clear();
+            self.more.extend(roots.iter().skip(1).map(TiedRoot::new));
+        }
+    }
+
+    /// How many trees the input belongs to.
+    #[inline]
+    pub(super) fn root_count(&self) -> usize {
+        self.roots
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> &TiedRoot {
+        &self.first
+    }
+
+    /// Every root, by position.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TiedRoot> {
+        std::iter::once(&self.first).chain(&self.more).take(self.roots)
+    }
+
+    /// The root at a position of [`all`](Self::all).
+    pub(super) fn at(&self, position: usize) -> &TiedRoot {
+        position.checked_sub(1).and_then(|i| self.more.get(i)).unwrap_or(&self.first)
+    }
+
+    /// What the ack tells the ledger of this root.
+    #[inline]
+    pub(super) fn acked(&self, tied: &TiedRoot) -> u64 {
+        self.edge ^ tied.xor.get()
+    }
+
+    /// Adds the edges of an emission for this root; `false` when the ack is out of this input's hands, so that the
+    /// ledger must be told apart from it.
+    #[inline]
+    pub(super) fn grow(&self, tied: &TiedRoot, edges: u64) -> bool {
+        let open = self.state.get() == State::Open;
+        if open {
+            tied.xor.set(tied.xor.get() ^ edges);
+        }
+        open
+    }
+
     /// Whether this is the first ack, fail or hold; the later ones do nothing.
     #[inline]
     pub(super) fn settle(&self) -> bool {
-        !self.settled.replace(true)
+        self.state.replace(State::Settled) == State::Open
+    }
+
+    /// Whether an error of user code still fails the input.
+    pub(super) fn fails_by_error(&self) -> bool {
+        self.state.replace(State::Settled) != State::Settled
     }
 
     /// The same input, now in the hands of a [`Held`].
     pub(super) fn take(&self) -> Self {
-        Self { settled: Cell::new(self.settled.replace(true)) }
+        let state = self.state.get();
+        if state == State::Open {
+            self.state.set(State::Held);
+        }
+        let state = Cell::new(if state == State::Open { State::Open } else { State::Settled });
+        let more = if self.roots > 1 { self.more.clone() } else { Vec::new() };
+        Self { state, edge: self.edge, roots: self.roots, first: self.first.clone(), more }
     }
 }
 

@@ -20,9 +20,11 @@ impl<'a> BasicCollector<'a> {
 
     #[inline]
     fn send(&mut self, payload: &impl Payload, target: Target<'_>) -> Result<()> {
-        // The anchor, once trees are tracked.
-        let _ = self.input;
-        Ok(self.collector.emitter.emit(payload, target)?)
+        match self.input {
+            Some(input) => self.collector.emit_anchored(payload, target, input)?,
+            None => self.collector.emitter.emit(payload, target, &[]).map(drop)?,
+        }
+        Ok(())
     }
 
     /// Emits on the default stream.

@@ -1,19 +1,23 @@
 //! What a bolt emits and acks with.
 
-use super::{Anchor, BoltEmission, Emitter, Fields, Input, Unchanged};
+use super::anchored::Union;
+use super::{
+    Anchor, BoltEmission, EmitError, Emitter, Fields, Input, InputBlock, Payload, Target, Unchanged,
+};
 use crate::Result;
 use crate::tuple::{Tuple, Value};
 
 /// Emits a bolt's tuples, and acks and fails its inputs.
 pub struct BoltCollector {
     pub(crate) emitter: Emitter,
+    union: Union,
 }
 
 impl BoltCollector {
     /// Over an emitter; the runtime and tests make it.
     #[must_use]
     pub fn new(emitter: Emitter) -> Self {
-        Self { emitter }
+        Self { emitter, union: Union::default() }
     }
 
     /// Begins to emit a tuple.
@@ -44,8 +48,10 @@ impl BoltCollector {
     /// When the instance is stopping.
     #[inline]
     pub fn ack(&mut self, input: &(impl Anchor + ?Sized)) -> Result<()> {
-        if input.tie().settle() {
+        let tie = input.tie();
+        if tie.settle() {
             self.emitter.counters.acked += 1;
+            self.emitter.ack(tie)?;
         }
         Ok(())
     }
@@ -56,8 +62,51 @@ impl BoltCollector {
     /// When the instance is stopping.
     #[inline]
     pub fn fail(&mut self, input: &(impl Anchor + ?Sized)) -> Result<()> {
-        if input.tie().settle() {
+        let tie = input.tie();
+        if tie.settle() {
             self.emitter.counters.failed += 1;
+            self.emitter.fail(tie)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn emit_anchored<A: Anchor>(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+        anchor: &A,
+    ) -> Result<(), EmitError> {
+        let tie = anchor.tie();
+        match tie.root_count() {
+            0 => self.emitter.emit(payload, target, &[]).map(drop),
+            1 => {
+                let edges = self.emitter.emit(payload, target, std::slice::from_ref(&tie.first().root))?;
+                self.emitter.grow(tie, 0, edges)
+            }
+            _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),
+        }
+    }
+
+    #[inline]
+    pub(super) fn emit_joined(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+        anchors: &[&dyn Anchor],
+    ) -> Result<(), EmitError> {
+        if anchors.iter().all(|anchor| anchor.tie().root_count() == 0) {
+            self.emitter.emit(payload, target, &[]).map(drop)
+        } else {
+            self.union.emit(&mut self.emitter, payload, target, anchors)
+        }
+    }
+
+    /// User code gave an error, or a panic, for the tuple at hand: fails it, unless it was acked or failed before.
+    pub(crate) fn fail_at_hand(&mut self, block: &InputBlock<'_>) -> Result<()> {
+        let tie = block.at_hand();
+        if tie.fails_by_error() {
+            self.emitter.fail(tie)?;
         }
         Ok(())
     }

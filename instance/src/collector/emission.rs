@@ -1,6 +1,6 @@
 //! An emission being described: the call that ends the chain emits.
 
-use super::{Anchor, BoltCollector, EmitError, Payload, SpoutCollector, Target};
+use super::{Anchor, BoltCollector, Payload, SpoutCollector, Target};
 use crate::Result;
 use egret_dataplane::ids::TaskId;
 
@@ -36,33 +36,30 @@ impl<'c, P: Payload> BoltEmission<'c, P> {
     /// Emits as part of the input's tuple tree: the tree is complete when this tuple is acked too.
     ///
     /// # Errors
-    /// [`EmitError`], as [`Error`](crate::Error).
+    /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
-    pub fn anchor(self, input: &(impl Anchor + ?Sized)) -> Result<()> {
-        // Trees are tracked only from ATLEAST_ONCE on.
-        let _ = input.tie();
-        self.unanchored()
+    pub fn anchor(self, input: &impl Anchor) -> Result<()> {
+        Ok(self.collector.emit_anchored(&self.payload, self.target, input)?)
     }
 
     /// Emits as part of the trees of several inputs: an [`Input`](crate::Input), or any number of
     /// [`Held`](crate::Held) ones.
     ///
     /// # Errors
-    /// [`EmitError`], as [`Error`](crate::Error).
+    /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
     pub fn anchors(self, inputs: &[&dyn Anchor]) -> Result<()> {
-        // Trees are tracked only from ATLEAST_ONCE on.
-        let _ = inputs;
-        self.unanchored()
+        Ok(self.collector.emit_joined(&self.payload, self.target, inputs)?)
     }
 
     /// Emits as part of no tree.
     ///
     /// # Errors
-    /// [`EmitError`], as [`Error`](crate::Error).
+    /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
     pub fn unanchored(self) -> Result<()> {
-        Ok(self.collector.emitter.emit(&self.payload, self.target)?)
+        self.collector.emitter.emit(&self.payload, self.target, &[])?;
+        Ok(())
     }
 }
 
@@ -96,25 +93,23 @@ impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
 
     /// Emits with an id that comes back by [`Spout::ack`](crate::Spout::ack) or
     /// [`Spout::fail`](crate::Spout::fail), never before [`Spout::next_tuple`](crate::Spout::next_tuple) has
-    /// returned. In `ATMOST_ONCE` it is acked then.
+    /// returned. In `ATMOST_ONCE` it is acked then. In `ATLEAST_ONCE` this waits while
+    /// `topology.max.spout.pending` trees are in flight.
     ///
     /// # Errors
-    /// [`EmitError`], as [`Error`](crate::Error); the id does not come back then.
+    /// [`EmitError`](super::EmitError), as [`Error`](crate::Error); the id does not come back then.
     #[inline]
     pub fn id(self, id: Id) -> Result<()> {
-        let Self { collector, payload, target } = self;
-        collector.emitter.emit(&payload, target)?;
-        collector.emitted_ids.push(id);
-        Ok(())
+        Ok(self.collector.emit_with_id(&self.payload, self.target, id)?)
     }
 
     /// Emits without tracking.
     ///
     /// # Errors
-    /// [`EmitError`], as [`Error`](crate::Error).
+    /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
     pub fn untracked(self) -> Result<()> {
-        let emitted: Result<(), EmitError> = self.collector.emitter.emit(&self.payload, self.target);
-        Ok(emitted?)
+        self.collector.emitter.emit(&self.payload, self.target, &[])?;
+        Ok(())
     }
 }

@@ -1,12 +1,14 @@
 //! The emitter: from a tuple to the blocks of its destinations.
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Tracking};
 use super::wiring::{EmitterError, Wiring};
-use super::{EmitError, Outlet, Payload, StreamInfo, Target};
+use super::{EmitError, Outlet, Payload, StreamInfo, Target, Tie};
 use crate::grouping::Chooser;
+use crate::ledger::SharedLedger;
 use crate::topology::CustomGrouping;
 use crate::tuple::Record;
-use egret_dataplane::ids::TaskId;
+use egret_dataplane::frame::{AckKind, Root};
+use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::topology::DEFAULT_STREAM;
 use egret_dataplane::plan::{PhysicalPlan, Schema, config};
 
@@ -21,8 +23,10 @@ pub struct Counters {
     pub executed: u64,
     /// Tuples acked (bolt), or ids acked (spout).
     pub acked: u64,
-    /// Tuples failed.
+    /// Tuples failed (bolt), or ids failed before they timed out (spout).
     pub failed: u64,
+    /// Ids timed out (spout).
+    pub timed_out: u64,
 }
 
 /// Chooses the destinations of each tuple and writes it into their open blocks.
@@ -32,8 +36,18 @@ pub struct Emitter {
     default: Option<usize>,
     max_tuple_bytes: usize,
     lanes: Lanes,
+    task: TaskId,
+    roots: Option<RootSource>,
     /// What the task has done so far.
     pub counters: Counters,
+}
+
+/// Where a spout's emitter gets its roots.
+#[derive(Clone)]
+pub(super) struct RootSource {
+    pub(super) ledger: SharedLedger,
+    pub(super) spout: TaskId,
+    pub(super) incarnation: Incarnation,
 }
 
 /// An output stream and everyone who reads it.
@@ -63,7 +77,10 @@ impl Emitter {
         seed: u64,
         outlet: Box<dyn Outlet>,
     ) -> Result<Self, EmitterError> {
-        let mut lanes = Lanes::new(outlet);
+        let config = &plan.topology.config;
+        let is_tracking = config.is(config::RELIABILITY_MODE, "ATLEAST_ONCE");
+        let tracking = is_tracking.then(|| Tracking { last_task: plan.topology.task_count(), seed });
+        let mut lanes = Lanes::new(task, outlet, tracking);
         let mut wiring = Wiring::new(plan, task, customs, seed, &mut lanes)?;
         let streams = wiring.streams()?;
         Ok(Self {
@@ -72,13 +89,34 @@ impl Emitter {
             streams,
             max_tuple_bytes: plan.topology.config.number(config::TUPLE_MAX_BYTES) as usize,
             lanes,
+            task,
+            roots: None,
             counters: Counters::default(),
         })
     }
 
-    /// Emits one tuple. After an error nobody got it, unless that is [`EmitError::Stopped`].
+    /// What a spout emits with an id is tracked in this ledger, as of this process. Without it, and in `ATMOST_ONCE`, an
+    /// id is acked when it was emitted.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: SharedLedger, incarnation: Incarnation) -> Self {
+        let source = RootSource { ledger, spout: self.task, incarnation };
+        self.roots = self.lanes.is_tracking().then_some(source);
+        self
+    }
+
+    pub(super) fn root_source(&self) -> Option<RootSource> {
+        self.roots.clone()
+    }
+
+    /// Emits one tuple, as part of the trees of these roots, and says the xor of the edges of its copies. After an
+    /// error nobody got it, unless that is [`EmitError::Stopped`].
     #[inline]
-    pub(crate) fn emit(&mut self, payload: &impl Payload, target: Target<'_>) -> Result<(), EmitError> {
+    pub(super) fn emit(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+        roots: &[Root],
+    ) -> Result<u64, EmitError> {
         let index = match target.stream {
             None => self.default,
             Some(name) => self.streams.iter().position(|s| s.info.name() == name),
@@ -91,13 +129,48 @@ impl Emitter {
         if bytes > self.max_tuple_bytes {
             return Err(EmitError::TooLarge { bytes, limit: self.max_tuple_bytes });
         }
-        let sent = &mut self.counters.sent;
+        let mut sending = Sending { lanes: &mut self.lanes, roots, edges: 0, sent: &mut self.counters.sent };
         match target.direct {
-            None => send(&stream.info, &mut stream.readers, &mut self.lanes, &record, sent)?,
-            Some(task) => send_direct(&stream.info, &stream.readers, &mut self.lanes, &record, (task, sent))?,
+            None => sending.send(&stream.info, &mut stream.readers, &record)?,
+            Some(task) => sending.send_to(task, &stream.info, &stream.readers, &record)?,
         }
+        let edges = sending.edges;
         self.counters.emitted += 1;
-        Ok(())
+        Ok(edges)
+    }
+
+    /// Tells the spouts whose trees the input belongs to that it was acked.
+    #[inline]
+    pub(super) fn ack(&mut self, tie: &Tie) -> Result<(), EmitError> {
+        match tie.root_count() {
+            0 => Ok(()),
+            1 => self.lanes.tell(AckKind::Ack, tie.first().root, tie.acked(tie.first())),
+            _ => self.ack_all(tie),
+        }
+    }
+
+    #[inline(never)]
+    fn ack_all(&mut self, tie: &Tie) -> Result<(), EmitError> {
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Ack, tied.root, tie.acked(tied)))
+    }
+
+    /// Tells them that it failed.
+    pub(super) fn fail(&mut self, tie: &Tie) -> Result<(), EmitError> {
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Fail, tied.root, 0))
+    }
+
+    /// Adds edges to the tree of the root at a position of this input.
+    #[inline]
+    pub(super) fn grow(&mut self, tie: &Tie, position: usize, edges: u64) -> Result<(), EmitError> {
+        let tied = tie.at(position);
+        if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root, edges) }
+    }
+
+    /// Pushes every open block of acks. To be called before the block that held the tuples acked is given back: then a
+    /// block that a dead task still held has nearly all that it had not acked.
+    #[inline]
+    pub fn flush_acks(&mut self) {
+        self.lanes.flush_acks();
     }
 
     /// Pushes every open block. To be called before the task waits or ends, and once in a flush interval.
@@ -138,63 +211,78 @@ impl Emitter {
     }
 }
 
-/// Gives a tuple to every reader of its stream: first all choices, which can fail, then all copies.
-#[inline]
-fn send(
-    info: &StreamInfo,
-    readers: &mut [StreamReader],
-    lanes: &mut Lanes,
-    record: &impl Record,
-    sent: &mut u64,
-) -> Result<(), EmitError> {
-    for reader in readers.iter_mut() {
-        reader.chosen = match &mut reader.chooser {
-            Chooser::Shuffle(shuffle) => shuffle.choose(),
-            Chooser::Fields(fields) => fields.choose(record)?,
-            Chooser::PartialKey(key) => key.choose(record)?,
-            Chooser::Global(global) => global.choose(),
-            Chooser::All(_) => 0,
-            Chooser::Direct(_) => return Err(direct_needed(info)),
-            Chooser::Custom(custom) => {
-                custom.choose(record).map_err(|index| bad_choice(info, index, custom.count()))?;
-                0
-            }
-        };
-    }
-    for reader in readers {
-        match &reader.chooser {
-            Chooser::Custom(custom) => {
-                for &index in custom.chosen() {
-                    lanes.append(reader.first_lane + index, record)?;
-                    *sent += 1;
-                }
-            }
-            chooser => {
-                lanes.append(reader.first_lane + reader.chosen, record)?;
-                *sent += if let Chooser::All(all) = chooser { all.copies() } else { 1 };
-            }
-        }
-    }
-    Ok(())
+/// A tuple on its way.
+struct Sending<'a> {
+    lanes: &'a mut Lanes,
+    roots: &'a [Root],
+    /// The xor of the edges of the copies so far.
+    edges: u64,
+    sent: &'a mut u64,
 }
 
-fn send_direct(
-    info: &StreamInfo,
-    readers: &[StreamReader],
-    lanes: &mut Lanes,
-    record: &impl Record,
-    (task, sent): (TaskId, &mut u64),
-) -> Result<(), EmitError> {
-    for reader in readers {
-        if let Chooser::Direct(direct) = &reader.chooser
-            && let Some(index) = direct.choose(task)
-        {
-            lanes.append(reader.first_lane + index, record)?;
-            *sent += 1;
-            return Ok(());
+impl Sending<'_> {
+    /// To every reader of its stream: first all choices, which can fail, then all copies.
+    #[inline]
+    fn send(
+        &mut self,
+        info: &StreamInfo,
+        readers: &mut [StreamReader],
+        record: &impl Record,
+    ) -> Result<(), EmitError> {
+        for reader in readers.iter_mut() {
+            reader.chosen = match &mut reader.chooser {
+                Chooser::Shuffle(shuffle) => shuffle.choose(),
+                Chooser::Fields(fields) => fields.choose(record)?,
+                Chooser::PartialKey(key) => key.choose(record)?,
+                Chooser::Global(global) => global.choose(),
+                Chooser::All(_) => 0,
+                Chooser::Direct(_) => return Err(direct_needed(info)),
+                Chooser::Custom(custom) => {
+                    custom.choose(record).map_err(|index| bad_choice(info, index, custom.count()))?;
+                    0
+                }
+            };
         }
+        for reader in readers {
+            match &reader.chooser {
+                Chooser::Custom(custom) => {
+                    for &index in custom.chosen() {
+                        self.append(reader.first_lane + index, record, 1)?;
+                    }
+                }
+                chooser => {
+                    let copies = if let Chooser::All(all) = chooser { all.copies() } else { 1 };
+                    self.append(reader.first_lane + reader.chosen, record, copies)?;
+                }
+            }
+        }
+        Ok(())
     }
-    Err(not_a_reader(info, task, readers))
+
+    /// To one task.
+    fn send_to(
+        &mut self,
+        task: TaskId,
+        info: &StreamInfo,
+        readers: &[StreamReader],
+        record: &impl Record,
+    ) -> Result<(), EmitError> {
+        for reader in readers {
+            if let Chooser::Direct(direct) = &reader.chooser
+                && let Some(index) = direct.choose(task)
+            {
+                return self.append(reader.first_lane + index, record, 1);
+            }
+        }
+        Err(not_a_reader(info, task, readers))
+    }
+
+    #[inline]
+    fn append(&mut self, lane: usize, record: &impl Record, copies: u64) -> Result<(), EmitError> {
+        self.edges ^= self.lanes.append(lane, record, self.roots)?;
+        *self.sent += copies;
+        Ok(())
+    }
 }
 
 #[cold]

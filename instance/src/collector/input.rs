@@ -4,7 +4,7 @@ use super::{Held, StreamInfo, Tie};
 use crate::tuple::{Row, Tuple, TupleError};
 use egret_dataplane::frame::{BatchReader, Malformed, Tuples};
 use egret_dataplane::ids::{ComponentIndex, StreamIndex, TaskId};
-use egret_dataplane::plan::Topology;
+use egret_dataplane::plan::{Topology, config};
 
 /// A tuple to execute. It lies in a block of shared memory and is read there.
 pub struct Input<'a> {
@@ -90,6 +90,9 @@ pub enum InputError {
 /// The streams that a bolt reads.
 pub struct InputTable {
     topology: Topology,
+    task: TaskId,
+    /// Whether tuples may belong to trees.
+    is_tracking: bool,
     streams: Vec<(ComponentIndex, StreamIndex, StreamInfo)>,
 }
 
@@ -106,7 +109,8 @@ impl InputTable {
             Some((from, stream, StreamInfo::new(&component.id, &component.outputs[stream.0 as usize])))
         };
         let streams = inputs.unwrap_or_default().iter().filter_map(resolve).collect();
-        Self { topology: topology.clone(), streams }
+        let is_tracking = topology.config.is(config::RELIABILITY_MODE, "ATLEAST_ONCE");
+        Self { topology: topology.clone(), task, is_tracking, streams }
     }
 
     /// The tuples of a block.
@@ -125,6 +129,8 @@ impl InputTable {
                 stream,
                 source: header.source,
                 tuples: reader.tuples(),
+                edge_base: header.edge_base,
+                tracked_for: self.is_tracking.then_some(self.task),
                 at_hand: Tie::default(),
             }),
             None => Err(InputError::NotRead { source_task: header.source, stream: header.stream }),
@@ -137,6 +143,9 @@ pub struct InputBlock<'a> {
     stream: &'a StreamInfo,
     source: TaskId,
     tuples: Tuples<'a>,
+    edge_base: u64,
+    /// The task that gets it, where tuples may belong to trees.
+    tracked_for: Option<TaskId>,
     /// How the tuple at hand is tied; the next one's replaces it.
     at_hand: Tie,
 }
@@ -145,14 +154,24 @@ impl InputBlock<'_> {
     /// The tuple at hand, which is the next one.
     #[inline]
     pub(crate) fn next_input(&mut self) -> Result<Option<Input<'_>>, Malformed> {
+        self.at_hand.reset();
         match self.tuples.next() {
             Some(Ok(tuple)) => {
-                self.at_hand = Tie::default();
+                if let Some(task) = self.tracked_for
+                    && !tuple.roots.is_empty()
+                {
+                    self.at_hand.tie_to(tuple.roots, tuple.edge(self.edge_base, task));
+                }
                 let (bytes, tie) = (tuple.archive, &self.at_hand);
                 Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie }))
             }
             Some(Err(error)) => Err(error),
             None => Ok(None),
         }
+    }
+
+    /// How the tuple at hand is tied.
+    pub(super) fn at_hand(&self) -> &Tie {
+        &self.at_hand
     }
 }

@@ -1,9 +1,14 @@
 //! The open block of each destination.
 
 use super::EmitError;
+use super::ack_lanes::AckLanes;
 use crate::tuple::Record;
-use egret_dataplane::frame::{BLOCK_OVERHEAD, BatchBuilder, BatchHeader};
+use egret_dataplane::frame::{
+    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, ROOT_BYTES, Root,
+};
+use egret_dataplane::ids::{StreamIndex, TaskId};
 use egret_dataplane::memory::{Descriptor, OwnedBlock};
+use std::ops::Range;
 
 /// Where an emitter gets its blocks and leaves them.
 pub trait Outlet {
@@ -20,57 +25,104 @@ pub trait Outlet {
     /// [`EmitError::Stopped`] when the instance is ending.
     fn wait_for_block(&mut self, min_bytes: usize) -> Result<OwnedBlock, EmitError>;
 
+    /// Waits until a tree of the spout's [ledger](crate::ledger) has ended. The emitter has pushed all its open blocks
+    /// before.
+    ///
+    /// # Errors
+    /// [`EmitError::Stopped`] when the instance is ending, or where nothing would ever come.
+    fn wait_for_closed(&mut self) -> Result<(), EmitError> {
+        Err(EmitError::Stopped)
+    }
+
     /// Sends a block on its way.
     fn push(&mut self, block: OwnedBlock, descriptor: Descriptor);
 }
 
 /// All destinations of an emitter, each with the batch that is being filled for it.
 pub(super) struct Lanes {
+    source: TaskId,
     lanes: Vec<Lane>,
     outlet: Box<dyn Outlet>,
     open: usize,
+    acks: AckLanes,
+    /// Makes the edge bases of batches; `None` where nothing is tracked.
+    bases: Option<EdgeBases>,
 }
 
 struct Lane {
-    header: BatchHeader,
+    target: Destination,
+    stream: StreamIndex,
+    /// The tasks that get a copy.
+    tasks: Range<u32>,
     batch: Option<BatchBuilder>,
 }
 
+/// What lanes need to track trees.
+pub(super) struct Tracking {
+    pub(super) last_task: u32,
+    pub(super) seed: u64,
+}
+
 impl Lanes {
-    pub(super) fn new(outlet: Box<dyn Outlet>) -> Self {
-        Self { lanes: Vec::new(), outlet, open: 0 }
+    pub(super) fn new(source: TaskId, outlet: Box<dyn Outlet>, tracking: Option<Tracking>) -> Self {
+        let last_task = tracking.as_ref().map_or(0, |t| t.last_task);
+        let bases = tracking.map(|t| EdgeBases(t.seed ^ u64::from(source.0)));
+        Self { source, lanes: Vec::new(), outlet, open: 0, acks: AckLanes::new(source, last_task), bases }
     }
 
-    /// Adds a destination and says its number.
-    pub(super) fn add(&mut self, header: BatchHeader) -> usize {
-        self.lanes.push(Lane { header, batch: None });
-        self.lanes.len() - 1
+    /// How many destinations there are: the number of the next one.
+    pub(super) fn count(&self) -> usize {
+        self.lanes.len()
     }
 
-    /// Writes a tuple into the open block of a destination, or into a new one.
+    /// Adds a destination, which is these tasks.
+    pub(super) fn add(&mut self, target: Destination, stream: StreamIndex, tasks: Range<u32>) {
+        self.lanes.push(Lane { target, stream, tasks, batch: None });
+    }
+
+    /// Whether tuples may have roots.
     #[inline]
-    pub(super) fn append(&mut self, lane: usize, record: &impl Record) -> Result<(), EmitError> {
-        if let Some(batch) = &mut self.lanes[lane].batch
-            && batch.append(&[], |space| record.write(space)).is_ok()
-        {
-            return Ok(());
+    pub(super) fn is_tracking(&self) -> bool {
+        self.bases.is_some()
+    }
+
+    /// Writes a tuple into the open block of a destination, or into a new one, and says the xor of the edges of its
+    /// copies; 0 when it has no roots.
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        lane: usize,
+        record: &impl Record,
+        roots: &[Root],
+    ) -> Result<u64, EmitError> {
+        let Lane { batch, tasks, .. } = &mut self.lanes[lane];
+        if let Some(batch) = batch {
+            let edges = next_edges(batch, tasks, roots);
+            if batch.append(roots, |space| record.write(space)).is_ok() {
+                return Ok(edges);
+            }
         }
-        self.append_to_new(lane, record)
+        self.append_to_new(lane, record, roots)
     }
 
     #[cold]
     #[inline(never)]
-    fn append_to_new(&mut self, lane: usize, record: &impl Record) -> Result<(), EmitError> {
+    fn append_to_new(&mut self, lane: usize, record: &impl Record, roots: &[Root]) -> Result<u64, EmitError> {
         self.flush_lane(lane);
         let bytes = record.encoded_len();
-        let block = self.take_block(bytes + BLOCK_OVERHEAD)?;
-        let limit = block.bytes().len().saturating_sub(BLOCK_OVERHEAD);
-        let mut batch = BatchBuilder::new(block, self.lanes[lane].header);
-        let appended = batch.append(&[], |space| record.write(space));
+        let overhead = BLOCK_OVERHEAD + roots.len() * ROOT_BYTES;
+        let block = self.take_block(bytes + overhead)?;
+        let limit = block.bytes().len().saturating_sub(overhead);
+        let edge_base = self.bases.as_mut().map_or(0, EdgeBases::next);
+        let Lane { target, stream, .. } = self.lanes[lane];
+        let header = BatchHeader { source: self.source, target, stream, edge_base };
+        let mut batch = BatchBuilder::new(block, header);
+        let edges = next_edges(&batch, &self.lanes[lane].tasks, roots);
+        let appended = batch.append(roots, |space| record.write(space));
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         self.lanes[lane].batch = Some(batch);
         self.open += 1;
-        appended.map_err(|_| EmitError::TooLarge { bytes, limit })
+        appended.map(|()| edges).map_err(|_| EmitError::TooLarge { bytes, limit })
     }
 
     fn take_block(&mut self, min_bytes: usize) -> Result<OwnedBlock, EmitError> {
@@ -81,11 +133,35 @@ impl Lanes {
         self.outlet.wait_for_block(min_bytes)
     }
 
-    /// Pushes every open block.
+    /// Tells the spout of a root that it was acked or failed. A root of no task is a damaged one and left out.
+    #[inline]
+    pub(super) fn tell(&mut self, kind: AckKind, root: Root, xor: u64) -> Result<(), EmitError> {
+        let lane = AckLanes::lane(kind, root);
+        if self.acks.push(lane, root, xor) { Ok(()) } else { self.tell_in_new(kind, root, xor) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_in_new(&mut self, kind: AckKind, root: Root, xor: u64) -> Result<(), EmitError> {
+        let lane = AckLanes::lane(kind, root);
+        if !self.acks.knows(lane) {
+            return Ok(());
+        }
+        if let Some((block, descriptor)) = self.acks.close(lane) {
+            self.outlet.push(block, descriptor);
+        }
+        let block = self.take_block(BLOCK_OVERHEAD)?;
+        self.acks.open(lane, block, kind, root);
+        self.acks.push(lane, root, xor);
+        Ok(())
+    }
+
+    /// Pushes every open block, acks last: an ack that comes before what was emitted with it only keeps its tree open.
     pub(super) fn flush(&mut self) {
         if self.open > 0 {
             (0..self.lanes.len()).for_each(|lane| self.flush_lane(lane));
         }
+        self.flush_acks();
     }
 
     fn flush_lane(&mut self, lane: usize) {
@@ -96,18 +172,51 @@ impl Lanes {
         }
     }
 
+    /// Pushes every open block of acks and fails.
+    pub(super) fn flush_acks(&mut self) {
+        while let Some((block, descriptor)) = self.acks.close_any() {
+            self.outlet.push(block, descriptor);
+        }
+    }
+
     /// Drops every open block.
     pub(super) fn discard(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.batch = None);
         self.open = 0;
+        self.acks.discard();
     }
 
     /// How many blocks are open.
     pub(super) fn open(&self) -> usize {
-        self.open
+        self.open + self.acks.open_count()
     }
 
     pub(super) fn outlet(&mut self) -> &mut dyn Outlet {
         self.outlet.as_mut()
+    }
+}
+
+/// The xor of the edges of the tuple that is appended next.
+#[inline]
+fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>, roots: &[Root]) -> u64 {
+    if roots.is_empty() {
+        return 0;
+    }
+    let mut edges = batch.next_edge(TaskId(tasks.start));
+    for task in tasks.start + 1..tasks.end {
+        edges ^= batch.next_edge(TaskId(task));
+    }
+    edges
+}
+
+/// Random numbers, none of them 0: SplitMix64 (Steele, Lea, Flood 2014).
+struct EdgeBases(u64);
+
+impl EdgeBases {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ mixed >> 31).max(1)
     }
 }

@@ -5,7 +5,9 @@
 //! * [`Input`] is a tuple that a bolt executes; [`InputBlock`] walks a block of them; [`Held`] is one kept for later;
 //! * [`Outlet`] is where blocks come from and go to: the runtime's side, or a test's.
 
+mod ack_lanes;
 mod anchor;
+mod anchored;
 mod basic;
 mod bolt;
 mod emission;

@@ -1,20 +1,28 @@
 //! What a spout emits with.
 
-use super::{Emitter, Fields, SpoutEmission};
+use super::emitter::RootSource;
+use super::{EmitError, Emitter, Fields, Payload, SpoutEmission, Target};
+use crate::ledger::{Ledger, Outcome};
 use crate::tuple::{Tuple, Value};
+use egret_dataplane::frame::Root;
+use std::collections::VecDeque;
 
 /// Emits a spout's tuples. `Id` is the type of the ids that come back by [`Spout::ack`](crate::Spout::ack).
 pub struct SpoutCollector<Id> {
     pub(crate) emitter: Emitter,
-    /// Ids emitted since `next_tuple` was called.
-    pub(crate) emitted_ids: Vec<Id>,
+    source: Option<RootSource>,
+    /// The ids of the trees in flight, by slot of the ledger.
+    ids: Vec<Option<Id>>,
+    /// Ids whose trees have ended, in order, not given to the spout: those that had to make room within a call of
+    /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
+    ended: VecDeque<(Id, Outcome)>,
 }
 
 impl<Id> SpoutCollector<Id> {
     /// Over an emitter; the runtime and tests make it.
     #[must_use]
     pub fn new(emitter: Emitter) -> Self {
-        Self { emitter, emitted_ids: Vec::new() }
+        Self { source: emitter.root_source(), emitter, ids: Vec::new(), ended: VecDeque::new() }
     }
 
     /// Begins to emit a tuple.
@@ -32,5 +40,106 @@ impl<Id> SpoutCollector<Id> {
     /// The emitter below.
     pub fn emitter(&mut self) -> &mut Emitter {
         &mut self.emitter
+    }
+
+    /// Emits the root of a tree. Without a ledger its id is acked as soon as it may be.
+    #[inline]
+    pub(super) fn emit_with_id(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+        id: Id,
+    ) -> Result<(), EmitError> {
+        let Some(source) = &self.source else {
+            self.emitter.emit(payload, target, &[])?;
+            self.ended.push_back((id, Outcome::Acked));
+            return Ok(());
+        };
+        let begun = source.ledger.borrow_mut().begin();
+        let (spout, incarnation) = (source.spout, source.incarnation);
+        let root = match begun {
+            Some(id) => Root { spout, incarnation, id },
+            None => Root { spout, incarnation, id: self.wait_for_room()? },
+        };
+        self.keep(root.id, id);
+        let emitted = self.emitter.emit(payload, target, std::slice::from_ref(&root));
+        self.emitted(root.id, emitted)
+    }
+
+    #[inline]
+    fn keep(&mut self, root: u64, id: Id) {
+        let slot = Ledger::slot_of(root);
+        if slot >= self.ids.len() {
+            // The ledger adds one slot at a time.
+            self.ids.resize_with(slot + 1, || None);
+        }
+        self.ids[slot] = Some(id);
+    }
+
+    #[inline]
+    fn emitted(&mut self, root: u64, emitted: Result<u64, EmitError>) -> Result<(), EmitError> {
+        let Some(source) = &self.source else { return emitted.map(drop) };
+        match emitted {
+            Ok(edges) => {
+                source.ledger.borrow_mut().commit(root, edges);
+                Ok(())
+            }
+            Err(error) => {
+                source.ledger.borrow_mut().abandon(root);
+                self.ids[Ledger::slot_of(root)] = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// As many trees are in flight as may be, within one call of `next_tuple`. Those that end meanwhile are put aside.
+    #[cold]
+    fn wait_for_room(&mut self) -> Result<u64, EmitError> {
+        loop {
+            while let Some(ended) = self.next_closed() {
+                self.ended.push_back(ended);
+            }
+            if let Some(root) = self.source.as_ref().and_then(|s| s.ledger.borrow_mut().begin()) {
+                return Ok(root);
+            }
+            self.emitter.flush();
+            self.emitter.outlet().wait_for_closed()?;
+        }
+    }
+
+    #[inline]
+    fn next_closed(&mut self) -> Option<(Id, Outcome)> {
+        loop {
+            let closed = self.source.as_ref()?.ledger.borrow_mut().next_closed()?;
+            // An id was kept for each root; without it there is nobody to tell.
+            if let Some(id) = self.ids.get_mut(closed.slot as usize).and_then(Option::take) {
+                return Some((id, closed.outcome));
+            }
+        }
+    }
+
+    /// The next id to give to the spout, counted. To be called when no call of the spout is under way: only then has it
+    /// noted the ids that it emitted (STORM-2957).
+    #[inline]
+    pub(crate) fn next_ended(&mut self) -> Option<(Id, Outcome)> {
+        let ended = match self.ended.pop_front() {
+            Some(ended) => Some(ended),
+            None => self.next_closed(),
+        };
+        if let Some((_, outcome)) = &ended {
+            let counters = &mut self.emitter.counters;
+            match outcome {
+                Outcome::Acked => counters.acked += 1,
+                Outcome::Failed => counters.failed += 1,
+                Outcome::TimedOut => counters.timed_out += 1,
+            }
+        }
+        ended
+    }
+
+    /// Whether the spout should not be asked for tuples now: as many trees are in flight as may be.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.ledger.borrow().is_full())
     }
 }

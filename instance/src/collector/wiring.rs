@@ -5,7 +5,7 @@ use super::emitter::{OutStream, StreamReader};
 use super::lanes::Lanes;
 use crate::grouping::{Chooser, Reader};
 use crate::topology::CustomGrouping;
-use egret_dataplane::frame::{BatchHeader, Destination};
+use egret_dataplane::frame::Destination;
 use egret_dataplane::ids::{ComponentIndex, ContainerId, StreamIndex, TaskId};
 use egret_dataplane::plan::{Broadcast, Component, Input, PhysicalPlan};
 
@@ -101,15 +101,18 @@ impl<'a> Wiring<'a> {
             reader: self.plan.topology.components[reader.0 as usize].id.clone(),
             stream: info.name().to_owned(),
         })?;
-        let targets = match chooser {
-            Chooser::All(_) => vec![self.broadcast(stream, reader)],
-            _ => tasks.into_iter().map(Destination::Task).collect(),
-        };
-        let source = self.task;
-        let lanes = targets
-            .into_iter()
-            .map(|target| self.lanes.add(BatchHeader { source, target, stream, edge_base: 0 }));
-        let first_lane = lanes.fold(None, |first, lane| first.or(Some(lane))).unwrap_or_default();
+        let first_lane = self.lanes.count();
+        match chooser {
+            Chooser::All(_) => {
+                let tasks = self.plan.topology.tasks(reader);
+                self.lanes.add(self.broadcast(stream, reader), stream, tasks);
+            }
+            _ => {
+                for task in tasks {
+                    self.lanes.add(Destination::Task(task), stream, task.0..task.0 + 1);
+                }
+            }
+        }
         Ok(StreamReader { chooser, first_lane, chosen: 0 })
     }
 

@@ -103,7 +103,13 @@ fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: De
                         break;
                     }
                 }
-                Err(error) => task.on_error(bolt.emitter(), &error)?,
+                Err(error) => {
+                    if !error.is_stopped() {
+                        // Fails itself only when there is nobody left to tell.
+                        let _ = bolt.fail(&tuples);
+                    }
+                    task.on_error(bolt.emitter(), &error)?;
+                }
             }
             if task.is_interrupted() {
                 break;
@@ -111,6 +117,8 @@ fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: De
         },
         Err(error) => task.warn(&format!("a block was dropped: {error}")),
     }
+    // The acks first: when this process dies, what its blocks still held is what it had not acked.
+    bolt.emitter().flush_acks();
     task.queues.0.borrow_mut().done(block);
     Ok(())
 }

@@ -230,6 +230,11 @@ impl Gateway {
                         self.reactor.send(link.conn, Outgoing::control(&Message::Report(report)));
                     }
                 }
+                Notice::Latency(latency) => {
+                    if let Some(link) = &self.stmgr {
+                        self.reactor.send(link.conn, Outgoing::control(&Message::Latency(latency)));
+                    }
+                }
                 Notice::Ended => self.ended = true,
                 Notice::Exit(code) => return Some(self.stop_code.unwrap_or(code)),
             }

@@ -1,6 +1,7 @@
 //! The task thread's ends of data-in and data-out: the rings whose other ends are with the stmgr.
 
 use super::mailbox::{Attachment, Mailbox};
+use super::roots::Roots;
 use crate::collector::{EmitError, Outlet};
 use egret_dataplane::memory::{
     CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, Producer, Waker,
@@ -10,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The queues of a task, shared by its loop and its emitter, which take turns on one thread.
 #[derive(Clone)]
@@ -30,10 +31,18 @@ pub(crate) struct Queues {
     inbox: VecDeque<Descriptor>,
     mailbox: Arc<Mailbox>,
     spin_turns: u64,
+    /// The trees of a spout, where they are tracked. What comes for them is applied as soon as it is seen, also while the
+    /// task waits to emit: so acks always flow, whoever waits for whom.
+    roots: Option<Roots>,
 }
 
 impl Queues {
-    pub(crate) fn new(attachment: Attachment, mailbox: Arc<Mailbox>, spin_turns: u64) -> Self {
+    pub(crate) fn new(
+        attachment: Attachment,
+        mailbox: Arc<Mailbox>,
+        spin_turns: u64,
+        roots: Option<Roots>,
+    ) -> Self {
         let parker = attachment.channel.instance_parker();
         let end = attachment.channel.instance_end();
         Self {
@@ -47,13 +56,14 @@ impl Queues {
             inbox: VecDeque::new(),
             mailbox,
             spin_turns,
+            roots,
         }
     }
 
     /// Goes over to the rings of another stmgr. What was in the old ones is lost with it.
     pub(crate) fn attach(&mut self, attachment: Attachment) {
-        let (mailbox, spin_turns) = (self.mailbox.clone(), self.spin_turns);
-        *self = Self::new(attachment, mailbox, spin_turns);
+        let (mailbox, spin_turns, roots) = (self.mailbox.clone(), self.spin_turns, self.roots.take());
+        *self = Self::new(attachment, mailbox, spin_turns, roots);
     }
 
     /// The next block to execute or end to take note of, if there is one now.
@@ -112,18 +122,59 @@ impl Queues {
         self.parker.clone()
     }
 
-    /// Takes descriptors from the ring until one is not a grant.
+    /// Takes descriptors from the ring until one is for the task's loop.
     fn take_in(&mut self) -> Option<Descriptor> {
         while let Some(descriptor) = self.consumer.pop() {
-            if descriptor.kind != DescriptorKind::Grant {
-                return Some(descriptor);
-            }
-            // A grant of a block that this process holds already is a lie, and is left out.
-            if let Some(class) = self.pool.class_of(descriptor.block) {
-                self.free[class as usize].extend(self.pool.claim(descriptor.block));
+            match descriptor.kind {
+                DescriptorKind::Data | DescriptorKind::End => return Some(descriptor),
+                DescriptorKind::Ack | DescriptorKind::Lost => self.apply(descriptor),
+                DescriptorKind::FailAll => {
+                    if let Some(roots) = &self.roots {
+                        roots.ledger.borrow_mut().fail_all();
+                    }
+                }
+                DescriptorKind::Grant => {
+                    // A grant of a block that this process holds already is a lie, and is left out.
+                    if let Some(class) = self.pool.class_of(descriptor.block) {
+                        self.free[class as usize].extend(self.pool.claim(descriptor.block));
+                    }
+                }
+                // Only instances say this.
+                DescriptorKind::Done => {}
             }
         }
         None
+    }
+
+    /// Applies a block of acks, fails or lost tuples to the ledger, and gives it back.
+    fn apply(&mut self, descriptor: Descriptor) {
+        let Some(block) = self.pool.claim(descriptor.block) else { return };
+        if let Some(roots) = &self.roots {
+            let applied = match descriptor.kind {
+                DescriptorKind::Ack => roots.apply(block.bytes()),
+                _ => roots.lost(block.bytes()),
+            };
+            if let Err(error) = applied {
+                // The trees in it time out.
+                tracing::warn!("a block of acks was dropped: {error}");
+            }
+        }
+        self.done(block);
+    }
+
+    /// Takes in what has come for a spout: grants, and what its ledger is told.
+    pub(crate) fn take_in_acks(&mut self) {
+        // Data and ends are nothing that a spout gets.
+        while self.take_in().is_some() {}
+    }
+
+    /// An emission is about to wait, at most as long as this says: what was emitted until now may take its time from now
+    /// on, and times out also while the task waits.
+    fn turn(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let roots = self.roots.as_ref()?;
+        roots.turn(now);
+        roots.until_look(now)
     }
 
     fn take_free(&mut self, min_bytes: usize) -> Result<Option<OwnedBlock>, EmitError> {
@@ -175,7 +226,22 @@ impl Outlet for SharedQueues {
             if queues.mailbox.is_urgent() {
                 return Err(EmitError::Stopped);
             }
-            queues.wait_for(Mailbox::is_urgent, None);
+            let timeout = queues.turn();
+            queues.wait_for(Mailbox::is_urgent, timeout);
+        }
+    }
+
+    fn wait_for_closed(&mut self) -> Result<(), EmitError> {
+        let mut queues = self.0.borrow_mut();
+        loop {
+            queues.stash_arrivals();
+            let timeout = queues.turn();
+            match &queues.roots {
+                Some(roots) if roots.ledger.borrow().has_closed() => return Ok(()),
+                Some(_) if !queues.mailbox.is_urgent() => {}
+                _ => return Err(EmitError::Stopped),
+            }
+            queues.wait_for(Mailbox::is_urgent, timeout);
         }
     }
 

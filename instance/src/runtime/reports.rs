@@ -1,7 +1,7 @@
 //! The metrics-out queue: what the task thread has to tell, on its way to the gateway thread.
 
 use egret_dataplane::ids::TaskId;
-use egret_dataplane::message::{Report, Severity};
+use egret_dataplane::message::{Latency, Report, Severity};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -14,6 +14,8 @@ const CAPACITY: usize = 256;
 pub(crate) enum Notice {
     /// Something a person should know.
     Report(Report),
+    /// How long the trees of a spout took, so far.
+    Latency(Latency),
     /// The task has emitted its end of stream.
     Ended,
     /// The task thread is over; the process ends with this exit code once all before it has been sent.

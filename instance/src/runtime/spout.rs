@@ -33,7 +33,7 @@ fn run_open(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<(), u8> {
     loop {
         task.commands(spout.emitter())?;
         if task.ended {
-            task.wait_for_command();
+            task.rest(None);
             continue;
         }
         let run = task.state == RunState::Running;
@@ -43,13 +43,37 @@ fn run_open(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<(), u8> {
         }
         match task.state {
             RunState::Running => emit(task, spout, &mut idle)?,
-            RunState::Draining => task.end(spout.emitter()),
+            RunState::Draining => drain(task, spout)?,
             RunState::Paused | RunState::Stopped => {
+                deliver(task, spout)?;
                 task.flush(spout.emitter());
-                task.wait_for_command();
+                task.rest(None);
             }
         }
     }
+}
+
+/// Gives the ids of ended trees back; whether the spout may have something to replay.
+fn deliver(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<bool, u8> {
+    loop {
+        match guard(|| Ok(spout.deliver())) {
+            Ok(failed) => return Ok(failed),
+            // The id that it panicked at is gone, the others are not.
+            Err(error) => task.on_error(spout.emitter(), &error)?,
+        }
+    }
+}
+
+/// No new tuples: what is in flight completes or fails, then the task ends.
+fn drain(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<(), u8> {
+    deliver(task, spout)?;
+    if task.in_flight() == 0 {
+        task.end(spout.emitter());
+    } else {
+        task.flush(spout.emitter());
+        task.rest(None);
+    }
+    Ok(())
 }
 
 fn switch(task: &mut Task, spout: &mut dyn SpoutRunner, activate: bool) -> Result<(), u8> {
@@ -65,6 +89,12 @@ fn switch(task: &mut Task, spout: &mut dyn SpoutRunner, activate: bool) -> Resul
 }
 
 fn emit(task: &mut Task, spout: &mut dyn SpoutRunner, idle: &mut Duration) -> Result<(), u8> {
+    deliver(task, spout)?;
+    if task.is_full() {
+        task.flush(spout.emitter());
+        task.rest(None);
+        return Ok(());
+    }
     let turns = task.pace.turns();
     let next = match guard(|| spout.next_tuples(turns)) {
         Ok(next) => next,
@@ -79,20 +109,44 @@ fn emit(task: &mut Task, spout: &mut dyn SpoutRunner, idle: &mut Duration) -> Re
             task.after_turns(spout.emitter());
         }
         Next::Idle => {
-            pause(task, spout, *idle);
+            pause(task, spout, *idle)?;
             *idle = (*idle * 2).min(IDLE_MAX);
         }
         Next::Wait(time) => {
             *idle = IDLE_FIRST;
-            pause(task, spout, time);
+            pause(task, spout, time)?;
         }
-        Next::Exhausted => task.end(spout.emitter()),
+        Next::Exhausted => exhausted(task, spout)?,
     }
     Ok(())
 }
 
-fn pause(task: &mut Task, spout: &mut dyn SpoutRunner, time: Duration) {
+/// Nothing for some time. Trees that end meanwhile are told to the spout, and a failed one ends the pause.
+fn pause(task: &mut Task, spout: &mut dyn SpoutRunner, time: Duration) -> Result<(), u8> {
     task.flush(spout.emitter());
-    task.queues.0.borrow_mut().pause(time);
-    task.pace.waited(Instant::now());
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        task.rest(Some(left));
+        if deliver(task, spout)? || task.is_commanded() || Instant::now() >= until {
+            return Ok(());
+        }
+        task.publish(spout.emitter());
+    }
+}
+
+/// Nothing ever again, unless a tree fails: then the spout is asked once more. The task ends with its last tree.
+fn exhausted(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<(), u8> {
+    task.flush(spout.emitter());
+    loop {
+        if deliver(task, spout)? || task.is_commanded() {
+            return Ok(());
+        }
+        if task.in_flight() == 0 {
+            task.end(spout.emitter());
+            return Ok(());
+        }
+        task.publish(spout.emitter());
+        task.rest(None);
+    }
 }

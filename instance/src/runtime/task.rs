@@ -5,13 +5,15 @@ use super::mailbox::{Attachment, Command, Mailbox};
 use super::pace::Pace;
 use super::queues::{Queues, SharedQueues};
 use super::reports::{Notice, Reporter};
+use super::roots::Roots;
 use super::{Load, bolt, exit, spout};
 use crate::Error;
 use crate::collector::Emitter;
 use crate::topology::{Context, Metrics, Runner};
 use egret_dataplane::affinity;
 use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
-use egret_dataplane::message::{RunState, Severity, TaskCounters};
+use egret_dataplane::message::{Latency, RunState, Severity, TaskCounters};
+use egret_dataplane::plan::topology::Role;
 use egret_dataplane::plan::{PhysicalPlan, config};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -22,6 +24,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+
+/// How often a spout tells how long its trees take, while that changes.
+const LATENCY_EVERY: Duration = Duration::from_secs(1);
 
 /// Everything the task thread begins with.
 pub(crate) struct Start {
@@ -73,11 +78,19 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     let context = Context::new(topology.clone(), start.task, Metrics::default())
         .ok_or_else(|| format!("the physical plan has no task {}", start.task))?
         .in_process(start.container_dir, start.incarnation);
-    let queues = Queues::new(start.attachment, start.mailbox.clone(), settings.number(config::SPIN_TURNS));
+    let tracks = settings.is(config::RELIABILITY_MODE, "ATLEAST_ONCE");
+    let roots = (tracks && context.definition().role == Role::Spout)
+        .then(|| Roots::new(start.task, start.incarnation, settings));
+    let spin_turns = settings.number(config::SPIN_TURNS);
+    let queues = Queues::new(start.attachment, start.mailbox.clone(), spin_turns, roots.clone());
     let queues = SharedQueues(Rc::new(RefCell::new(queues)));
     let seed = RandomState::new().hash_one(start.task.0);
     let emitter = Emitter::new(&start.plan, start.task, &customs, seed, Box::new(queues.clone()));
-    let runner = factory.make(emitter.map_err(|e| e.to_string())?);
+    let mut emitter = emitter.map_err(|e| e.to_string())?;
+    if let Some(roots) = &roots {
+        emitter = emitter.with_ledger(roots.ledger.clone(), start.incarnation);
+    }
+    let runner = factory.make(emitter);
     let flush_interval = Duration::from_millis(settings.number(config::FLUSH_INTERVAL_MS));
     let task = Task {
         id: start.task,
@@ -90,6 +103,8 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
         ended: start.ended,
         restart_on_error: settings.is(config::ERROR_ACTION, "RESTART"),
         pace: Pace::new(flush_interval, Instant::now()),
+        roots,
+        latency_told: Instant::now(),
     };
     Ok((task, runner))
 }
@@ -112,6 +127,9 @@ pub(super) struct Task {
     pub(super) ended: bool,
     restart_on_error: bool,
     pub(super) pace: Pace,
+    /// The trees of a spout, where they are tracked.
+    pub(super) roots: Option<Roots>,
+    latency_told: Instant,
 }
 
 impl Task {
@@ -139,6 +157,10 @@ impl Task {
                 Some(Command::State(state)) => self.state = state,
                 Some(Command::Detach) => {
                     emitter.discard();
+                    // Every block with a tuple of theirs is in the pool that is gone, or leads to it.
+                    if let Some(roots) = &self.roots {
+                        roots.ledger.borrow_mut().fail_all();
+                    }
                     attached = false;
                 }
                 Some(Command::Attach(attachment)) => {
@@ -159,11 +181,45 @@ impl Task {
     /// After some calls of user code: makes the counters visible, and flushes if it is time.
     #[inline]
     pub(super) fn after_turns(&mut self, emitter: &mut Emitter) {
-        if self.pace.look(Instant::now(), emitter.has_open_blocks()) {
+        let now = Instant::now();
+        if self.pace.look(now, emitter.has_open_blocks()) {
             emitter.flush();
             self.pace.flushed();
         }
+        self.after_roots(now);
         self.publish(emitter);
+    }
+
+    /// Takes in what has come for the trees of a spout, and sees to what they need at this time.
+    #[inline]
+    pub(super) fn after_roots(&mut self, now: Instant) {
+        if let Some(roots) = &self.roots {
+            roots.turn(now);
+            self.queues.0.borrow_mut().take_in_acks();
+            if now.saturating_duration_since(self.latency_told) >= LATENCY_EVERY {
+                self.tell_latency(now);
+            }
+        }
+    }
+
+    #[cold]
+    fn tell_latency(&mut self, now: Instant) {
+        self.latency_told = now;
+        let Some(roots) = &self.roots else { return };
+        if let Some(histogram) = roots.ledger.borrow_mut().latency().serialize_changed() {
+            let latency = Latency { task: self.id, incarnation: self.incarnation, histogram };
+            self.reporter.notify(Notice::Latency(latency));
+        }
+    }
+
+    /// Whether as many trees are in flight as may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.roots.as_ref().is_some_and(|roots| roots.ledger.borrow().is_full())
+    }
+
+    /// How many trees of a spout are in flight.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.roots.as_ref().map_or(0, |roots| roots.ledger.borrow().in_flight())
     }
 
     /// Before waiting: nothing may stay behind.
@@ -176,6 +232,7 @@ impl Task {
     /// The task has emitted its last tuple.
     pub(super) fn end(&mut self, emitter: &mut Emitter) {
         self.flush(emitter);
+        self.tell_latency(Instant::now());
         self.queues.0.borrow_mut().end(self.id);
         self.ended = true;
         self.reporter.notify(Notice::Ended);
@@ -185,6 +242,32 @@ impl Task {
     pub(super) fn wait_for_command(&mut self) {
         let parker = self.queues.0.borrow().parker();
         self.mailbox.wait(&parker);
+    }
+
+    /// A spout has nothing to do, at most for `timeout`: sleeps until that has passed, a command waits or, where trees are
+    /// tracked, something may have come for them. Everything is flushed.
+    pub(super) fn rest(&mut self, timeout: Option<Duration>) {
+        let now = Instant::now();
+        match &self.roots {
+            None => match timeout {
+                Some(timeout) => self.queues.0.borrow_mut().pause(timeout),
+                None => return self.wait_for_command(),
+            },
+            Some(roots) => {
+                roots.turn(now);
+                if roots.ledger.borrow().has_closed() {
+                    return;
+                }
+                let (look, told) = (roots.until_look(now), self.latency_told);
+                let tell = roots.ledger.borrow_mut().latency().has_changed();
+                let tell = tell.then(|| LATENCY_EVERY.saturating_sub(now.saturating_duration_since(told)));
+                let timeout = [timeout, look, tell].into_iter().flatten().min();
+                self.queues.0.borrow_mut().wait(timeout);
+            }
+        }
+        let now = Instant::now();
+        self.pace.waited(now);
+        self.after_roots(now);
     }
 
     /// An error of user code for which there is a tuple to fail, or a call to make again.
@@ -226,6 +309,8 @@ impl Task {
             executed: counted.executed,
             acked: counted.acked,
             failed: counted.failed,
+            timed_out: counted.timed_out,
+            pending: u64::from(self.in_flight()),
             ..TaskCounters::default()
         });
     }

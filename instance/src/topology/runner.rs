@@ -4,6 +4,7 @@
 use super::{Bolt, Context, Next, Spout};
 use crate::Result;
 use crate::collector::{BoltCollector, Emitter, InputBlock, SpoutCollector};
+use crate::ledger::Outcome;
 
 /// A task's component.
 pub enum Runner {
@@ -22,11 +23,16 @@ pub trait SpoutRunner {
     fn open(&mut self, context: &Context) -> Result<()>;
 
     /// Calls [`Spout::next_tuple`] until it does not emit, at most `turns` times, and says what the last call gave.
-    /// After each call the ids that it emitted are acked, for nothing tracks them.
+    /// After each call it [delivers](Self::deliver); a spout that gets an id back as failed is called again whatever it
+    /// gave. While as many trees are in flight as may be it is not called at all.
     ///
     /// # Errors
     /// What it gives.
     fn next_tuples(&mut self, turns: u32) -> Result<Next>;
+
+    /// Gives the ids whose trees have ended to [`Spout::ack`] and [`Spout::fail`]; where nothing tracks them that is every
+    /// id that was emitted. Says whether one of them failed or timed out.
+    fn deliver(&mut self) -> bool;
 
     /// [`Spout::activate`].
     fn activate(&mut self);
@@ -56,6 +62,13 @@ pub trait BoltRunner {
     /// # Errors
     /// What it gives, or that the block is malformed from here on.
     fn execute(&mut self, block: &mut InputBlock<'_>, turns: u32) -> Result<bool>;
+
+    /// Fails the tuple of the block for which [`execute`](Self::execute) gave an error or panicked, unless it was acked or
+    /// failed already.
+    ///
+    /// # Errors
+    /// When the instance is stopping.
+    fn fail(&mut self, block: &InputBlock<'_>) -> Result<()>;
 
     /// [`Bolt::tick`].
     ///
@@ -109,20 +122,6 @@ struct Typed<T, C> {
     collector: C,
 }
 
-impl<S: Spout> Typed<S, SpoutCollector<S::Id>> {
-    /// Acks what the last call emitted. Only now: the spout must have noted the ids first (BR-007).
-    #[inline]
-    fn ack_emitted(&mut self) {
-        if self.collector.emitted_ids.is_empty() {
-            return;
-        }
-        self.collector.emitter.counters.acked += self.collector.emitted_ids.len() as u64;
-        for id in self.collector.emitted_ids.drain(..) {
-            self.component.ack(id);
-        }
-    }
-}
-
 impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
     fn open(&mut self, context: &Context) -> Result<()> {
         self.component.open(context)
@@ -130,14 +129,32 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
 
     fn next_tuples(&mut self, turns: u32) -> Result<Next> {
         for _ in 0..turns {
+            if self.collector.is_full() {
+                break;
+            }
             let next = self.component.next_tuple(&mut self.collector);
-            self.ack_emitted();
+            let failed = self.deliver();
             match next {
                 Ok(Next::Emitted) => {}
+                Ok(_) if failed => {}
                 other => return other,
             }
         }
         Ok(Next::Emitted)
+    }
+
+    #[inline]
+    fn deliver(&mut self) -> bool {
+        let mut failed = false;
+        while let Some((id, outcome)) = self.collector.next_ended() {
+            if outcome == Outcome::Acked {
+                self.component.ack(id);
+            } else {
+                failed = true;
+                self.component.fail(id);
+            }
+        }
+        failed
     }
 
     fn activate(&mut self) {
@@ -169,6 +186,10 @@ impl<B: Bolt> BoltRunner for Typed<B, BoltCollector> {
             self.component.execute(&input, &mut self.collector)?;
         }
         Ok(true)
+    }
+
+    fn fail(&mut self, block: &InputBlock<'_>) -> Result<()> {
+        self.collector.fail_at_hand(block)
     }
 
     fn tick(&mut self) -> Result<()> {

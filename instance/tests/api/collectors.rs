@@ -117,7 +117,7 @@ fn a_block_goes_on_after_an_error() {
     relay.execute(&mut block, 100).unwrap();
     relay.execute(&mut block, 100).unwrap();
     relay.emitter().flush();
-    let expected = Counters { emitted: 3, sent: 3, executed: 5, acked: 3, failed: 1 };
+    let expected = Counters { emitted: 3, sent: 3, executed: 5, acked: 3, failed: 1, timed_out: 0 };
     assert_eq!(relay.emitter().counters, expected);
     let mut sent: Vec<_> = archives(&log.borrow()).into_iter().flat_map(|(_, tuples)| tuples).collect();
     sent.sort_by_key(|t| Word::read(t).unwrap().n);
@@ -216,6 +216,6 @@ fn a_basic_bolt_acks_only_what_it_executed() {
     let odd = bolt(&mut runner);
     let errors = std::iter::from_fn(|| odd.execute(&mut block, 100).err()).count();
     assert_eq!(errors, 2);
-    let expected = Counters { emitted: 1, sent: 1, executed: 3, acked: 1, failed: 0 };
+    let expected = Counters { emitted: 1, sent: 1, executed: 3, acked: 1, failed: 0, timed_out: 0 };
     assert_eq!(odd.emitter().counters, expected);
 }

@@ -1,0 +1,77 @@
+//! A spout task's ledger, with the clock that it has not, and what is received for it.
+
+use crate::ledger::{Ledger, Limits, SharedLedger};
+use egret_dataplane::frame::{AckKind, AckReader, BatchReader, Malformed};
+use egret_dataplane::ids::{Incarnation, TaskId};
+use egret_dataplane::plan::{Config, config};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The roots of one process of a spout task.
+#[derive(Clone)]
+pub(crate) struct Roots {
+    pub(crate) task: TaskId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) ledger: SharedLedger,
+    start: Instant,
+}
+
+impl Roots {
+    pub(crate) fn new(task: TaskId, incarnation: Incarnation, config: &Config) -> Self {
+        let limits = Limits {
+            max_pending: config.number(config::MAX_SPOUT_PENDING) as u32,
+            timeout_us: config.number(config::MESSAGE_TIMEOUT_SECS) * 1_000_000,
+        };
+        let ledger = Rc::new(RefCell::new(Ledger::new(limits)));
+        Self { task, incarnation, ledger, start: Instant::now() }
+    }
+
+    fn us(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.start).as_micros() as u64
+    }
+
+    /// A turn is over, or the task is about to wait: what was emitted is stamped, what took too long is closed.
+    #[inline]
+    pub(crate) fn turn(&self, now: Instant) {
+        let now_us = self.us(now);
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.stamp(now_us);
+        ledger.expire(now_us);
+    }
+
+    /// How long the task may wait before the next [`turn`](Self::turn).
+    pub(crate) fn until_look(&self, now: Instant) -> Option<Duration> {
+        let next_us = self.ledger.borrow().next_look_us()?;
+        Some(Duration::from_micros(next_us.saturating_sub(self.us(now))))
+    }
+
+    /// Applies a block of acks or fails. What is for an earlier process of the task is left out.
+    pub(crate) fn apply(&self, bytes: &[u8]) -> Result<(), Malformed> {
+        let reader = AckReader::new(bytes)?;
+        let header = reader.header();
+        if (header.spout, header.incarnation) != (self.task, self.incarnation) {
+            return Ok(());
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.set_now(self.us(Instant::now()));
+        match header.kind {
+            AckKind::Ack => reader.records().for_each(|record| ledger.ack(record.id, record.xor)),
+            AckKind::Fail => reader.records().for_each(|record| ledger.fail(record.id)),
+        }
+        Ok(())
+    }
+
+    /// Nobody will execute this block of tuples: fails those of its roots that are this process's.
+    pub(crate) fn lost(&self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut ledger = self.ledger.borrow_mut();
+        for tuple in BatchReader::new(bytes)?.tuples() {
+            for root in tuple?.roots.iter() {
+                if (root.spout, root.incarnation) == (self.task, self.incarnation) {
+                    ledger.fail(root.id);
+                }
+            }
+        }
+        Ok(())
+    }
+}
