@@ -127,7 +127,8 @@ impl Watch {
         match wish {
             Wish::GoOn => false,
             Wish::Stop => true,
-            Wish::Drain if !self.flowed => true,
+            // Without a tmaster nothing has flowed; with one it knows whether something has.
+            Wish::Drain if !self.flowed && !link.is_connected() => true,
             Wish::Drain => {
                 if !std::mem::replace(&mut self.drained, true) {
                     progress.note(

@@ -41,6 +41,11 @@ impl<'a> Link<'a> {
         self
     }
 
+    /// Whether there is a tmaster to talk to.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.is_some()
+    }
+
     /// Says something now, if there is a connection.
     pub(crate) fn say(&mut self, message: &Message) {
         if let Some(client) = &mut self.client

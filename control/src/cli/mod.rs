@@ -36,7 +36,6 @@ use egret_dataplane::plan::Config;
 use failure::{Failure, Kind, Outcome};
 use output::Output;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// What every command gets.
@@ -162,12 +161,12 @@ fn start_log(global: &Global, is_role: bool) {
         _ => "trace",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("EGRET_LOG").unwrap_or_else(|_| level.into());
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // A second subscriber in one process, as in tests, leaves the first in place.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colour)
+        // Built without colours.
+        .with_ansi(false)
         .with_target(is_role)
         .try_init();
 }
