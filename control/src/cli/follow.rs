@@ -128,7 +128,7 @@ impl Watch {
             Wish::GoOn => false,
             Wish::Stop => true,
             // Without a tmaster nothing has flowed; with one it knows whether something has.
-            Wish::Drain if !self.flowed && !link.is_connected() => true,
+            Wish::Drain if !self.flowed && !link.reach() => true,
             Wish::Drain => {
                 if !std::mem::replace(&mut self.drained, true) {
                     progress.note(

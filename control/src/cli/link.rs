@@ -41,9 +41,10 @@ impl<'a> Link<'a> {
         self
     }
 
-    /// Whether there is a tmaster to talk to.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.client.is_some()
+    /// Whether there is a tmaster to talk to; looks for it at once.
+    pub(crate) fn reach(&mut self) -> bool {
+        self.next_try = Instant::now();
+        self.client.is_some() || self.connect()
     }
 
     /// Says something now, if there is a connection.
