@@ -1,10 +1,10 @@
 //! The `egret` command: one file a command.
 //!
-//! * [`args`]: what can be typed; [`output`]: where the answer goes; [`failure`]: how it can fail.
+//! * `args`: what can be typed; `output`: where the answer goes; `failure`: how it can fail.
 //! * `run`, `submit`, `kill`, `list`, `status`, `plan`, `logs`, `validate`, `config`: the commands.
-//! * [`roles`]: the processes of a topology, which an executor or a scheduler starts.
-//! * [`load`]: a topology from what was typed; [`start`]: from a topology to its processes, and the way back;
-//!   [`link`]: the conversation with a tmaster; [`progress`]: the live line.
+//! * `roles`: the processes of a topology, which an executor or a scheduler starts.
+//! * `load`: a topology from what was typed; `start`: from a topology to its processes, and the way back;
+//!   `link`: the conversation with a tmaster; `progress`: the live line.
 //!
 //! No command is needed by another process of a topology to go on: each reads the state and asks the tmaster.
 
