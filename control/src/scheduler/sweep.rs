@@ -4,7 +4,7 @@
 //! started. A process that changed its environment but stayed in the session of one that did not is found too.
 //! Processes of other users are never looked at.
 
-use crate::layout::TOPOLOGY_ID_ENV;
+use crate::layout::{RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -67,6 +67,18 @@ pub fn any(execution_id: &str) -> io::Result<bool> {
     Ok(!find(execution_id)?.is_empty())
 }
 
+/// Whether the `egret run` that started the execution lives: it is still the parent of one of its executors.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn is_attended(execution_id: &str) -> io::Result<bool> {
+    let by_its_runner = |row: &Row| {
+        let runner = variable(&format!("/proc/{}", row.pid), RUNNER_PID_ENV);
+        runner.is_some_and(|runner| runner == row.parent.to_string().as_bytes())
+    };
+    Ok(table(execution_id)?.iter().any(|row| row.marked && by_its_runner(row)))
+}
+
 /// The living children of this process: for a subreaper, also those that its dead descendants left.
 ///
 /// # Errors
@@ -126,9 +138,14 @@ fn owned_by_this_user(folder: &str) -> bool {
 }
 
 fn is_marked(folder: &str, execution_id: &str) -> bool {
-    let mark = format!("{TOPOLOGY_ID_ENV}={execution_id}");
-    let environment = fs::read(format!("{folder}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+    variable(folder, TOPOLOGY_ID_ENV).is_some_and(|id| id == execution_id.as_bytes())
+}
+
+/// A variable of the environment that the process was started with.
+fn variable(folder: &str, name: &str) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("{folder}/environ")).ok()?;
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
 /// State, parent and session of a line of `/proc/PID/stat`. The name in it is in brackets and may hold anything.
