@@ -4,6 +4,7 @@
 //! process runs unpinned and says so once.
 
 use crate::ids::ContainerId;
+use crate::plan::config::{self, Config};
 use tracing::warn;
 
 /// How processors are chosen.
@@ -37,6 +38,12 @@ impl Policy {
             processors.extend(low..=high);
         }
         Some(Self::Explicit(processors))
+    }
+
+    /// The policy of a topology.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        config.text(config::AFFINITY).and_then(Self::parse).unwrap_or(Self::None)
     }
 
     /// The processor for a container, given the allowed ones; `None` means unpinned.

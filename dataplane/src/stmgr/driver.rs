@@ -13,6 +13,7 @@ use super::registration::{Action, Registration};
 use super::route::{Routes, Slot};
 use super::sizes::Sizes;
 use super::tmaster::{TmasterConn, TmasterLink};
+use crate::affinity;
 use crate::ids::BlockId;
 use crate::memory::{BlockBytes, Parker, Pool};
 use crate::message::Message;
@@ -109,6 +110,7 @@ impl Stmgr {
     fn open(options: StmgrOptions) -> Result<Self, StmgrError> {
         let settings = &options.topology.config;
         let routes = Routes::new(&options.topology, &options.packing, options.container)?;
+        affinity::pin(&affinity::Policy::of(settings), options.container);
         let sizes = Sizes::of(settings);
         let pool = Arc::new(Pool::create(&sizes.pool(&routes))?);
         let wanted = settings.text(config::REACTOR).unwrap_or_default();
