@@ -76,6 +76,7 @@ pub fn pin(policy: &Policy, container: ContainerId) {
 mod tests {
     use super::*;
 
+    /// BR-056.
     #[test]
     fn choices_stay_inside_the_allowed_processors() {
         let allowed = [1, 3];
