@@ -300,6 +300,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 // The tests.
 
+/// BR-037.
 fn kill_leaves_no_process() {
     let cluster = Cluster::new(ExecutionMode::Submit);
     let launch = cluster.launch();
@@ -317,6 +318,7 @@ fn kill_leaves_no_process() {
     }
 }
 
+/// BR-037.
 fn kill_leaves_no_process_of_killed_executors() {
     let cluster = Cluster::new(ExecutionMode::Submit);
     let launch = cluster.launch();
@@ -418,6 +420,7 @@ fn with_an_instance_killed_unseen(cluster: &Cluster, then: impl FnOnce(u32, &Pro
     Local::default().kill(&launch.record, Duration::from_secs(5)).unwrap();
 }
 
+/// BR-035.
 fn a_child_that_ended_unseen_is_replaced() {
     let cluster = Cluster::new(ExecutionMode::Submit);
     with_an_instance_killed_unseen(&cluster, |executor, name, instance| {
@@ -426,6 +429,7 @@ fn a_child_that_ended_unseen_is_replaced() {
     });
 }
 
+/// BR-035.
 fn a_child_that_ended_before_it_is_signalled_is_done() {
     let cluster = Cluster::new(ExecutionMode::Submit);
     with_an_instance_killed_unseen(&cluster, |executor, _, _| {
@@ -438,6 +442,7 @@ fn a_child_that_ended_before_it_is_signalled_is_done() {
     });
 }
 
+/// BR-049.
 fn a_run_killed_at_any_moment_blocks_nothing() {
     let cluster = Cluster::new(ExecutionMode::Run);
     for round in 0..12 {

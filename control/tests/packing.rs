@@ -67,6 +67,7 @@ fn there_is_no_container_without_a_task() {
     assert_eq!(RoundRobin.pack(&t).unwrap().containers.len(), 2);
 }
 
+/// BR-031.
 #[test]
 fn too_little_ram_names_container_needed_given_and_who_reserves_it() {
     let t = topology(vec![component("lines", 1, 64 * MIB)], &[(config::CONTAINER_RAM, "128MiB")]);
@@ -125,7 +126,7 @@ fn cores_and_disk_are_limits_too() {
     assert!(refusal(&t).contains("needs 2 GiB of disk"), "{}", refusal(&t));
 }
 
-/// Heron gave all instances of a component the RAM left in the emptier of two containers.
+/// BR-032: Heron gave all instances of a component the RAM left in the emptier of two containers.
 #[test]
 fn one_spout_and_two_bolts_on_two_containers_do_not_overcommit_either() {
     let components = vec![component("spout", 1, 0), component("bolt", 2, 0)];
@@ -143,6 +144,7 @@ fn identity(plan: &PackingPlan) -> BTreeMap<TaskId, (String, u32)> {
     tasks.map(|t| (t.task, (t.component.clone(), t.index))).collect()
 }
 
+/// BR-026.
 #[test]
 fn a_task_is_the_same_whatever_the_containers() {
     let components = || vec![component("a", 3, 0), component("b", 4, 0), component("c", 1, 0)];

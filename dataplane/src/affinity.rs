@@ -4,6 +4,7 @@
 //! process runs unpinned and says so once.
 
 use crate::ids::ContainerId;
+use crate::plan::config::{self, Config};
 use tracing::warn;
 
 /// How processors are chosen.
@@ -39,6 +40,12 @@ impl Policy {
         Some(Self::Explicit(processors))
     }
 
+    /// The policy of a topology.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        config.text(config::AFFINITY).and_then(Self::parse).unwrap_or(Self::None)
+    }
+
     /// The processor for a container, given the allowed ones; `None` means unpinned.
     #[must_use]
     pub fn choose(&self, container: ContainerId, allowed: &[usize]) -> Option<usize> {
@@ -69,6 +76,7 @@ pub fn pin(policy: &Policy, container: ContainerId) {
 mod tests {
     use super::*;
 
+    /// BR-056.
     #[test]
     fn choices_stay_inside_the_allowed_processors() {
         let allowed = [1, 3];

@@ -7,6 +7,7 @@ use crate::wait::{DEADLINE, try_for, wait_for};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use tempfile::TempDir;
 pub struct Cluster {
     egret: PathBuf,
     root: TempDir,
+    /// Whose cluster it is, if not this process's own user's.
+    user: Option<u32>,
     commands: AtomicUsize,
     permit: Arc<Permit>,
 }
@@ -44,7 +47,24 @@ impl Cluster {
         for folder in ["home", "work", "printed"] {
             fs::create_dir(root.path().join(folder)).unwrap();
         }
-        Self { egret, root, commands: AtomicUsize::new(0), permit }
+        Self { egret, root, user: None, commands: AtomicUsize::new(0), permit }
+    }
+
+    /// Such a second cluster, all of which belongs to another user, who also runs its commands. Only root can have one.
+    ///
+    /// # Panics
+    /// When this is not root.
+    #[must_use]
+    pub fn beside_as(&self, user: u32) -> Self {
+        let mut cluster = self.beside();
+        // The user may not be able to reach the program where it is.
+        let egret = cluster.root.path().join("egret");
+        fs::copy(&self.egret, &egret).unwrap();
+        for name in ["", "home", "work", "egret"] {
+            std::os::unix::fs::chown(cluster.root.path().join(name), Some(user), Some(user)).unwrap();
+        }
+        (cluster.egret, cluster.user) = (egret, Some(user));
+        cluster
     }
 
     /// Its `EGRET_HOME`.
@@ -92,6 +112,9 @@ impl Cluster {
         let foreign = std::env::vars_os().map(|(name, _)| name);
         for name in foreign.filter(|name| name.as_encoded_bytes().starts_with(b"EGRET_")) {
             command.env_remove(name);
+        }
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
         }
         command.env("EGRET_HOME", self.home()).env("NO_COLOR", "1").current_dir(self.path(""));
         // A panic's message should be among the last lines that a dying process is quoted with.

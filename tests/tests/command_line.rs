@@ -3,7 +3,11 @@
 
 use egret_tests::{Cluster, cluster};
 use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
 use std::process::Stdio;
 
 /// A spout that never ends, over two containers.
@@ -241,6 +245,37 @@ fn the_second_ctrl_c_stops_at_once() {
     running.signal(Signal::INT);
     assert_eq!(running.finish().expect(130).json()["state"], "interrupted");
     cluster.wait_until_clean(false);
+}
+
+#[test]
+fn a_terminal_gets_a_live_line_that_is_gone_at_the_end() {
+    let cluster = cluster!();
+    cluster.write("endless.yaml", ENDLESS);
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    // Wide enough for the whole line.
+    let size = Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).unwrap();
+    let mut command = cluster.egret(["run", "endless.yaml"]).env("TERM", "xterm");
+    command.inner().stderr(Stdio::from(terminal));
+    let running = command.spawn();
+    let mut master = File::from(master);
+    let (mut seen, mut piece) = (String::new(), [0; 4096]);
+    while !seen.contains("endless running") {
+        let read = master.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    assert!(seen.contains("tuples") && seen.contains("pending 0 · backpressure none"), "{seen:?}");
+    running.signal(Signal::INT);
+    // An error is how the end of the other side shows.
+    while let Ok(read @ 1..) = master.read(&mut piece) {
+        seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    assert!(seen.contains("draining"), "{seen:?}");
+    assert!(running.finish().expect(130).stdout.starts_with("endless interrupted"));
 }
 
 /// A reader that goes away early is no failure of the command.

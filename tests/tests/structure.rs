@@ -160,6 +160,52 @@ fn has_reason(lines: &[&str], number: usize) -> bool {
     lines[number].contains("SAFETY:") || statement.any(|line| line.contains("SAFETY:"))
 }
 
+/// BR-046: what waits or measures does it by the steady clock. The wall clock is only shown to people.
+#[test]
+fn tidy_nothing_waits_by_the_wall_clock() {
+    let shown_in = ["control/src/cli/start.rs", "control/src/cli/list.rs"];
+    let words =
+        ["SystemTime", "UNIX_EPOCH", "ClockId::Realtime", "CLOCK_REALTIME", "gettimeofday", "timerfd"];
+    let mut broken = Vec::new();
+    for (path, text) in sources() {
+        let is_test = path.components().any(|part| part.as_os_str() == "tests");
+        if is_test || shown_in.iter().any(|file| path == Path::new(file)) {
+            continue;
+        }
+        let here = code(&text);
+        let found = words.iter().filter(|word| here.contains(*word));
+        broken.extend(found.map(|word| format!("{}: {word}", path.display())));
+    }
+    expect_none(&broken);
+}
+
+/// Every report that `docs/testing.md` lists has tests that are there, in files that name it.
+#[test]
+fn tidy_each_report_from_elsewhere_is_tested_where_the_list_says() {
+    let sources: BTreeMap<_, _> = sources().into_iter().collect();
+    let list = fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let mut broken = Vec::new();
+    let mut rows = 0;
+    for row in list.lines().filter(|line| line.starts_with("| BR-")) {
+        rows += 1;
+        let id = &row[2..8];
+        let names: Vec<_> = row.split('`').filter_map(|part| part.split_once("::")).collect();
+        if names.is_empty() {
+            broken.push(format!("{id} has no test"));
+        }
+        for (file, test) in names {
+            let text = sources.get(Path::new(file)).map_or("", String::as_str);
+            if !text.contains(&format!("fn {test}(")) {
+                broken.push(format!("{id}: there is no {file}::{test}"));
+            } else if !text.contains(id) {
+                broken.push(format!("{file} does not name {id}"));
+            }
+        }
+    }
+    assert!(rows >= 19, "the list is read: {rows} rows");
+    expect_none(&broken);
+}
+
 /// Elsewhere than in the harness, only a loop that watches a deadline may sleep between two looks.
 #[test]
 fn tidy_tests_wait_for_states_and_never_sleep() {

@@ -129,7 +129,8 @@ impl Watch {
         match wish {
             Wish::GoOn => false,
             Wish::Stop => true,
-            Wish::Drain if !self.flowed => true,
+            // Without a tmaster nothing has flowed; with one it knows whether something has.
+            Wish::Drain if !self.flowed && !link.reach() => true,
             Wish::Drain => {
                 if !std::mem::replace(&mut self.drained, true) {
                     progress.note(

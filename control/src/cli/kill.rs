@@ -9,6 +9,10 @@ use egret_dataplane::message::{Message, Request};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
+/// How long processes may still take when their tmaster has ended: it waits for every stmgr that it knows, so then only
+/// those are left that had not come so far, and nobody else will tell them.
+const WITHOUT_TMASTER: Duration = Duration::from_secs(1);
+
 /// Runs the command.
 pub(crate) fn run(context: &Context, name: &str, timeout_s: u64) -> Outcome {
     check_name(context, name)?;
@@ -47,7 +51,9 @@ fn end(state: &State, name: &str, execution: &Execution, patience: Duration) -> 
     let record = state.scheduler_record(name)?.unwrap_or_else(|| start::bare_record(&execution.id));
     let scheduler = scheduler::open(&record.scheduler).map_err(Failure::failed)?;
     let asked = ask_to_stop(state, name, execution);
-    let ended = wait_for_end(scheduler.as_ref(), &record, if asked { patience } else { Duration::ZERO })?;
+    let has_tmaster = || matches!(state.tmaster_location(name), Ok(Some(_)));
+    let patience = if asked { patience } else { Duration::ZERO };
+    let ended = wait_for_end(scheduler.as_ref(), &record, patience, has_tmaster)?;
     start::remove(state, scheduler.as_ref(), name, execution, &record)?;
     Ok(!ended)
 }
@@ -68,19 +74,25 @@ fn ask_to_stop(state: &State, name: &str, execution: &Execution) -> bool {
     false
 }
 
+/// Whether it ended, or would end if it were asked once more, before it had to be forced.
 fn wait_for_end(
     scheduler: &dyn Scheduler,
     record: &SchedulerRecord,
     patience: Duration,
+    has_tmaster: impl Fn() -> bool,
 ) -> Result<bool, Failure> {
     let deadline = Instant::now() + patience;
-    loop {
-        if !scheduler.is_alive(record).map_err(Failure::failed)? {
-            return Ok(true);
-        }
+    let mut tmaster_seen = Instant::now();
+    while scheduler.is_alive(record).map_err(Failure::failed)? {
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        if has_tmaster() {
+            tmaster_seen = Instant::now();
+        } else if tmaster_seen.elapsed() >= WITHOUT_TMASTER {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
+    Ok(true)
 }

@@ -41,6 +41,12 @@ impl<'a> Link<'a> {
         self
     }
 
+    /// Whether there is a tmaster to talk to; looks for it at once.
+    pub(crate) fn reach(&mut self) -> bool {
+        self.next_try = Instant::now();
+        self.client.is_some() || self.connect()
+    }
+
     /// Says something now, if there is a connection.
     pub(crate) fn say(&mut self, message: &Message) {
         if let Some(client) = &mut self.client

@@ -1,10 +1,10 @@
 //! The `egret` command: one file a command.
 //!
-//! * [`args`]: what can be typed; [`output`]: where the answer goes; [`failure`]: how it can fail.
+//! * `args`: what can be typed; `output`: where the answer goes; `failure`: how it can fail.
 //! * `run`, `submit`, `kill`, `list`, `status`, `plan`, `logs`, `validate`, `config`: the commands.
-//! * [`roles`]: the processes of a topology, which an executor or a scheduler starts.
-//! * [`load`]: a topology from what was typed; [`start`]: from a topology to its processes, and the way back;
-//!   [`executors`]: what their ends mean, and starting them again; [`link`]: the conversation with a tmaster; [`progress`]: the live line.
+//! * `roles`: the processes of a topology, which an executor or a scheduler starts.
+//! * `load`: a topology from what was typed; `start`: from a topology to its processes, and the way back;
+//!   `executors`: what their ends mean, and starting them again; `link`: the conversation with a tmaster; `progress`: the live line.
 //!
 //! No command is needed by another process of a topology to go on: each reads the state and asks the tmaster.
 
@@ -38,7 +38,6 @@ use egret_dataplane::plan::Config;
 use failure::{Failure, Kind, Outcome};
 use output::Output;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// What every command gets.
@@ -164,12 +163,12 @@ fn start_log(global: &Global, is_role: bool) {
         _ => "trace",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("EGRET_LOG").unwrap_or_else(|_| level.into());
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // A second subscriber in one process, as in tests, leaves the first in place.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colour)
+        // Built without colours.
+        .with_ansi(false)
         .with_target(is_role)
         .try_init();
 }

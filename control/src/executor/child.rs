@@ -141,6 +141,8 @@ impl std::fmt::Display for Death {
 struct LastLines {
     lines: VecDeque<String>,
     unfinished: Vec<u8>,
+    /// The lines at hand are frames of a backtrace: the log has them; what was said before is worth more here.
+    in_backtrace: bool,
 }
 
 impl LastLines {
@@ -156,6 +158,12 @@ impl LastLines {
     }
 
     fn end_line(&mut self) {
+        let is_frame = self.in_backtrace && self.unfinished.starts_with(b"  ");
+        self.in_backtrace = is_frame || self.unfinished == b"stack backtrace:";
+        if self.in_backtrace {
+            self.unfinished.clear();
+            return;
+        }
         if self.lines.len() == LAST_LINES {
             self.lines.pop_front();
         }
@@ -176,6 +184,17 @@ mod tests {
     use super::*;
     use crate::logs::Retention;
     use rustix::event::{PollFd, PollFlags, poll};
+
+    #[test]
+    fn a_backtrace_does_not_push_the_message_out() {
+        let mut last = LastLines::default();
+        last.add(b"thread 'task' panicked at src/a.rs:1:2:\nno such key\nstack backtrace:\n");
+        (0..50).for_each(|i| last.add(format!("  {i}: frame\n             at ./src/a.rs:{i}\n").as_bytes()));
+        last.add(b"note: some details are omitted\n");
+        let said = last.finish();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said[1], "no such key");
+    }
 
     fn start(script: &str) -> (tempfile::TempDir, RunningChild) {
         let folder = tempfile::tempdir().unwrap();

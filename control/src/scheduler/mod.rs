@@ -24,6 +24,9 @@ use std::time::Duration;
 /// The address that processes of a local topology listen on and reach each other at. No host name is resolved.
 pub const LOCAL_HOST: std::net::Ipv4Addr = std::net::Ipv4Addr::LOCALHOST;
 
+/// How long the processes of a run that was killed may take to end.
+const ORPHANS_END: Duration = Duration::from_secs(8);
+
 /// Starts and ends the executors of topologies.
 pub trait Scheduler {
     /// Its name, as in [`SchedulerRecord::scheduler`].
@@ -180,9 +183,8 @@ impl LaunchedExecutor {
     }
 }
 
-/// Removes what an execution left that was killed with everything it had (`kill -9` of all its processes, a power
-/// cut): the entries and files of a topology whose `egret run` can no longer clean up. To be called with the
-/// topology's lock held. Says whether the name is free now.
+/// Removes what a run left whose `egret run` was killed, and perhaps everything it had started too (a power cut): its
+/// processes, entries and files. To be called with the topology's lock held. Says whether the name is free now.
 ///
 /// # Errors
 /// The error that kept it from looking or removing.
@@ -196,12 +198,25 @@ pub fn clear_leftovers(state: &State, name: &str) -> Result<bool, LeftoverError>
         state.remove(name)?;
         return Ok(true);
     };
-    if execution.mode == ExecutionMode::Submit || sweep::any(&execution.id)? {
+    if execution.mode == ExecutionMode::Submit || sweep::is_attended(&execution.id)? {
         return Ok(false);
     }
+    end_orphans(state, name, &execution)?;
     crate::layout::WorkDir::at(&execution.work_dir).remove()?;
     state.remove(name)?;
     Ok(true)
+}
+
+/// Ends what is there of a run that was killed a moment ago. Its executors are about to end by themselves; what they
+/// still remove must not be the next execution's.
+fn end_orphans(state: &State, name: &str, execution: &Execution) -> Result<(), LeftoverError> {
+    let bare = SchedulerRecord {
+        scheduler: "local".to_owned(),
+        execution_id: execution.id.clone(),
+        executors: Vec::new(),
+    };
+    let record = state.scheduler_record(name)?.unwrap_or(bare);
+    Ok(open(&record.scheduler)?.kill(&record, ORPHANS_END)?)
 }
 
 /// Why leftovers could not be removed.
@@ -213,4 +228,7 @@ pub enum LeftoverError {
     /// Files or processes.
     #[error("cannot remove what an earlier execution left: {0}")]
     Io(#[from] io::Error),
+    /// Processes that do not end.
+    #[error("cannot end what an earlier execution left: {0}")]
+    Processes(#[from] SchedulerError),
 }

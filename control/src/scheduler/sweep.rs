@@ -4,7 +4,7 @@
 //! killed, and one that user code started. A process that changed its environment but stayed in the session of one that did not is found too.
 //! Processes of other users are never looked at.
 
-use crate::layout::{CONTAINER_ENV, TOPOLOGY_ID_ENV};
+use crate::layout::{CONTAINER_ENV, RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
 use egret_dataplane::ids::ContainerId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
@@ -59,6 +59,8 @@ struct Row {
     session: u32,
     container: Option<ContainerId>,
     marked: bool,
+    /// Its parent is still the `egret run` that its environment names.
+    by_its_runner: bool,
 }
 
 /// Every living process of the execution but this one.
@@ -120,6 +122,15 @@ pub fn any(execution_id: &str) -> io::Result<bool> {
     Ok(!find(execution_id)?.is_empty())
 }
 
+/// Whether the `egret run` that started the execution lives: it is still the parent of one of its executors.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn is_attended(execution_id: &str) -> io::Result<bool> {
+    let rows = table(Mark { execution_id, container: None })?;
+    Ok(rows.iter().any(|row| row.marked && row.by_its_runner))
+}
+
 /// The living children of this process: for a subreaper, also those that its dead descendants left.
 ///
 /// # Errors
@@ -177,7 +188,8 @@ fn look(pid: u32, mark: Mark<'_>) -> Option<Row> {
     let container = variable(CONTAINER_ENV).and_then(|text| text.parse().ok()).map(ContainerId);
     let in_execution = variable(TOPOLOGY_ID_ENV) == Some(mark.execution_id) && !mark.execution_id.is_empty();
     let marked = in_execution && mark.container.is_none_or(|wanted| container == Some(wanted));
-    Some(Row { pid, parent, session, container, marked })
+    let by_its_runner = variable(RUNNER_PID_ENV).is_some_and(|runner| runner == parent.to_string());
+    Some(Row { pid, parent, session, container, marked, by_its_runner })
 }
 
 fn owned_by_this_user(folder: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The state managers and the typed state of topologies above them.
 //!
 //! * [`manager`]: what a state manager can do: a small tree of byte strings, some of them *ephemeral*.
-//! * [`file`]: the state manager below a folder, `file:PATH`.
+//! * [`mod@file`]: the state manager below a folder, `file:PATH`.
 //! * [`typed`]: [`State`], the entries of a topology by their types.
 //! * `conformance`: the tests that every state manager passes.
 

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to prove the secret.
-const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What a peer may leave unread: some plans of the largest size.
 const UNREAD_MAX_BYTES: usize = 64 << 20;
@@ -32,6 +32,7 @@ struct Connection {
     peer: PeerId,
     session: Session<Vec<u8>>,
     accepted: Instant,
+    closing: bool,
 }
 
 impl Server {
@@ -113,7 +114,7 @@ impl Server {
         self.next_peer += 1;
         let (session, challenge) = Session::server(&self.secret, fresh_nonce()?, FrameLimits::control_only());
         self.reactor.send(conn, challenge);
-        self.connections.insert(conn, Connection { peer, session, accepted: Instant::now() });
+        self.connections.insert(conn, Connection { peer, session, accepted: Instant::now(), closing: false });
         self.conns.insert(peer, conn);
         Ok(())
     }
@@ -144,8 +145,12 @@ impl Server {
     }
 
     fn close_unproven(&mut self) {
-        for (conn, connection) in &self.connections {
-            if !connection.session.is_established() && connection.accepted.elapsed() > HANDSHAKE_DEADLINE {
+        for (conn, connection) in &mut self.connections {
+            let is_late = connection.accepted.elapsed() > HANDSHAKE_DEADLINE;
+            if is_late && !connection.session.is_established() && !connection.closing {
+                let seconds = HANDSHAKE_DEADLINE.as_secs();
+                tracing::warn!("a connection closes: it has not proven the secret in {seconds} s");
+                connection.closing = true;
                 self.reactor.close(*conn);
             }
         }

@@ -54,7 +54,7 @@ impl Parker {
         self.word.get().store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps on the word itself until a [`Waker::futex`] wakes it, `ready` is true already, or `timeout` has
+    /// Sleeps on the word itself until a [`Waker`] wakes it, `ready` is true already, or `timeout` has
     /// passed. May return early.
     pub fn park(&self, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
         self.fall_asleep();

@@ -1,6 +1,6 @@
 //! The keys of a topology's `config:`, with their types, defaults and meaning.
 //!
-//! Values are kept as the text the user wrote; [`Config::check`] reports the ones that do not parse, and the getters
+//! Values are kept as the text the user wrote; [`Config::set`] refuses the ones that do not parse, and the getters
 //! read a checked configuration.
 
 use rkyv::{Archive, Deserialize, Serialize};

@@ -13,6 +13,7 @@ use super::registration::{Action, Registration};
 use super::route::{Routes, Slot};
 use super::sizes::Sizes;
 use super::tmaster::{TmasterConn, TmasterLink};
+use crate::affinity;
 use crate::ids::BlockId;
 use crate::memory::{BlockBytes, Parker, Pool};
 use crate::message::Message;
@@ -109,10 +110,15 @@ impl Stmgr {
     fn open(options: StmgrOptions) -> Result<Self, StmgrError> {
         let settings = &options.topology.config;
         let routes = Routes::new(&options.topology, &options.packing, options.container)?;
+        affinity::pin(&affinity::Policy::of(settings), options.container);
         let sizes = Sizes::of(settings);
         let pool = Arc::new(Pool::create(&sizes.pool(&routes))?);
-        let choice = settings.text(config::REACTOR).and_then(Choice::parse).unwrap_or_default();
-        let mut net = reactor::open(choice)?;
+        let wanted = settings.text(config::REACTOR).unwrap_or_default();
+        let choice = Choice::parse(wanted).unwrap_or_default();
+        let mut net = reactor::open(choice).map_err(|source| match choice {
+            Choice::Uring => StmgrError::NoReactor { wanted: wanted.to_owned(), source },
+            _ => StmgrError::Reactor(source),
+        })?;
         let place = (options.listen_host, 0);
         let listen = |source| StmgrError::Listen { place: options.listen_host.to_string(), source };
         let tcp = TcpListener::bind(place).map_err(listen)?;

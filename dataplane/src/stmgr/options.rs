@@ -51,15 +51,25 @@ pub enum StmgrError {
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// A listener cannot be made.
-    #[error("cannot listen on {place}: {source}")]
+    #[error("cannot listen on {place}")]
     Listen {
         /// Where.
         place: String,
         /// Why not.
         source: io::Error,
     },
+    /// There is no network driver of the kind that is wanted.
+    #[error(
+        "`egret.network.reactor: {wanted}` cannot be had here: the system refuses io_uring; `auto` takes epoll instead"
+    )]
+    NoReactor {
+        /// What the configuration says.
+        wanted: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// The network driver failed.
-    #[error("the network driver failed: {0}")]
+    #[error("the network driver failed")]
     Reactor(#[from] io::Error),
     /// The tmaster does not want it.
     #[error("the tmaster refused this stmgr: {0}")]

@@ -171,7 +171,10 @@ impl Gateway {
                 self.stmgr = None;
                 self.waiting = None;
                 self.retry_at = Instant::now() + self.retry_delay;
-                self.mailbox.send(Command::Detach);
+                // A task that has not begun will begin attached to the next stmgr.
+                if self.notices.is_some() {
+                    self.mailbox.send(Command::Detach);
+                }
             }
             _ => {}
         }

@@ -11,12 +11,12 @@
 //!                                └── data-in ring ◄───────── stmgr
 //! ```
 //!
-//! * [`env`]: what the executor says; [`registration`]: how the stmgr takes an instance.
-//! * [`gateway`]: every conversation with the outside; it starts and ends the task thread.
-//! * [`task`]: the task thread; [`spout`] and [`bolt`] are its two loops; [`pace`] says when to flush.
-//! * [`roots`]: the ledger of a spout's task, and what is received for it.
-//! * [`mailbox`], [`queues`], [`reports`]: the three ways between the threads and the stmgr.
-//! * [`program`]: `egret::main` and the instance role of built-in topologies.
+//! * [`mod@env`]: what the executor says; `registration`: how the stmgr takes an instance.
+//! * `gateway`: every conversation with the outside; it starts and ends the task thread.
+//! * `task`: the task thread; `spout` and `bolt` are its two loops; `pace` says when to flush.
+//! * `roots`: the ledger of a spout's task, and what is received for it.
+//! * `mailbox`, `queues`, `reports`: the three ways between the threads and the stmgr.
+//! * `program`: `egret::main` and the instance role of built-in topologies.
 
 mod bolt;
 pub mod env;

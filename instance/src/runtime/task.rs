@@ -110,9 +110,8 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
 }
 
 fn pin(plan: &PhysicalPlan, task: TaskId) {
-    let policy = plan.topology.config.text(config::AFFINITY).and_then(affinity::Policy::parse);
     let container = plan.packing.container_of(task).unwrap_or(ContainerId(1));
-    affinity::pin(&policy.unwrap_or(affinity::Policy::None), container);
+    affinity::pin(&affinity::Policy::of(&plan.topology.config), container);
 }
 
 /// What both loops share. `Err` of its methods is the exit code with which the loop ends.

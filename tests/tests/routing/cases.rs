@@ -210,6 +210,7 @@ fn route_exact_shuffle() {
     assert_eq!(counts.values().map(of_task).collect::<Vec<_>>(), [10_000; 10]);
 }
 
+/// With BR-025: five processes send equal keys to one task.
 fn route_exact_fields_with(options: &[&str]) {
     let outcome = run("route_exact_fields", 4, options);
     assert_eq!(tallied(&outcome), five_times_20_000());

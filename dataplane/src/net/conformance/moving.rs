@@ -44,6 +44,7 @@ pub(super) fn a_refused_connect_closes(rig: &mut Rig) {
     assert!(rig.connected.is_empty());
 }
 
+/// BR-053.
 pub(super) fn large_frames_through_a_small_send_buffer_and_a_slow_reader(rig: &mut Rig) {
     let (conn, mut peer) = rig.half();
     rustix::net::sockopt::set_socket_send_buffer_size(rig.reactor.fd(conn).unwrap(), 4096).unwrap();

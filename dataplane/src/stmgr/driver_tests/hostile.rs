@@ -198,6 +198,7 @@ pub(super) fn batch_of_task_1(tuple: &[u8]) -> Vec<u8> {
     block.bytes()[..descriptor.used as usize].to_vec()
 }
 
+/// BR-041.
 #[test]
 fn strangers_and_lying_peers_are_cut_off_alone() {
     for reactor in REACTORS {

@@ -15,6 +15,25 @@ impl BasicBolt for Identity {
     }
 }
 
+/// Passes every number on.
+pub(crate) struct PassNumbers;
+
+impl BasicBolt for PassNumbers {
+    fn execute(&mut self, input: &Input<'_>, out: &mut BasicCollector<'_>) -> Result<()> {
+        out.emit(&input.get::<Number>()?)
+    }
+}
+
+/// Panics at the number 3.
+pub(crate) struct Moody;
+
+impl BasicBolt for Moody {
+    fn execute(&mut self, input: &Input<'_>, _: &mut BasicCollector<'_>) -> Result<()> {
+        assert_ne!(input.get::<Number>()?.n, 3, "this bolt does not like that");
+        Ok(())
+    }
+}
+
 /// Writes down every input, as `show` puts it.
 pub(crate) struct Recording {
     folder: PathBuf,

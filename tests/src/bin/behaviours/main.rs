@@ -7,12 +7,14 @@ mod large;
 mod spouts;
 mod tuples;
 
-use bolts::{CheckOrder, CountWords, EmitAtTick, Identity, Join, Recording, SumCounts, Tally};
+use bolts::{
+    CheckOrder, CountWords, EmitAtTick, Identity, Join, Moody, PassNumbers, Recording, SumCounts, Tally,
+};
 use egret::{Context, Result, TopologyBuilder};
 use egret_tests::records::Recorder;
 use in_place::{Locating, Marking};
 use large::{CheckBytes, LargeSpout};
-use spouts::{AwkwardKeys, Direct, OneThenSilence};
+use spouts::{AwkwardKeys, Direct, OneThenSilence, Silent, UntilTold};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,6 +70,11 @@ fn build(t: &mut TopologyBuilder, case: &str, folder: &Path) -> bool {
         "emit_at_tick" => emit_at_tick(t, folder),
         "awkward_keys" => awkward_keys(t, folder),
         "in_place" => in_place(t, folder),
+        "until_told" => until_told(t, folder),
+        "idle_16" => idle_16(t),
+        "panicking" => panicking(t),
+        "undeclared_stream" => undeclared_stream(t),
+        "undeclared_field" => undeclared_field(t),
         _ => return false,
     }
     true
@@ -233,4 +240,35 @@ fn in_place(t: &mut TopologyBuilder, folder: &Path) {
     t.spout("mark", 1, move || Marking { folder: of_spout.clone(), record: None, left: Vec::new() })
         .emits::<Blob<'_>>();
     t.basic_bolt("locate", 1, move || Locating { folder: of_bolt.clone(), record: None }).shuffle("mark");
+}
+
+/// Numbers flow until a file beside the folder says that it is enough.
+fn until_told(t: &mut TopologyBuilder, folder: &Path) {
+    let enough = folder.with_extension("enough");
+    t.spout("numbers", 1, move || UntilTold::new(enough.clone())).emits::<Number>();
+    t.basic_bolt("pass", 2, || PassNumbers).shuffle("numbers").emits::<Number>();
+    t.basic_bolt("record", 1, recording(folder, bolts::number)).shuffle("pass");
+}
+
+/// Sixteen tasks, of which none has anything to do.
+fn idle_16(t: &mut TopologyBuilder) {
+    t.spout("silent", 4, || Silent).emits::<Number>();
+    t.basic_bolt("pass", 8, || PassNumbers).shuffle("silent").emits::<Number>();
+    t.basic_bolt("out", 4, || PassNumbers).shuffle("pass").emits::<Number>();
+}
+
+/// A bolt that panics at one of ten numbers.
+fn panicking(t: &mut TopologyBuilder) {
+    t.spout("numbers", 1, || spouts::numbers(FEW)).emits::<Number>();
+    t.basic_bolt("moody", 1, || Moody).shuffle("numbers");
+}
+
+fn undeclared_stream(t: &mut TopologyBuilder) {
+    t.spout("numbers", 1, || spouts::numbers(FEW)).emits::<Number>();
+    t.basic_bolt("reader", 1, || PassNumbers).shuffle_on("numbers", "odd");
+}
+
+fn undeclared_field(t: &mut TopologyBuilder) {
+    t.spout("numbers", 1, || spouts::numbers(FEW)).emits::<Number>();
+    t.basic_bolt("reader", 1, || PassNumbers).fields("numbers", ["colour"]);
 }

@@ -5,6 +5,7 @@ use egret::{Context, Next, Result, Spout, SpoutCollector, TaskId};
 use egret_tests::records::Recorder;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Emits numbers `0..count`, each as `make` says.
 pub(crate) struct Counting<F> {
@@ -111,6 +112,42 @@ impl Spout for Direct {
             crate::note(&mut self.record, format!("{name}: {outcome}"))?;
         }
         Ok(Next::Exhausted)
+    }
+}
+
+/// Emits numbers, some hundred a second, until a file is there.
+pub(crate) struct UntilTold {
+    enough: PathBuf,
+    next: u64,
+}
+
+impl UntilTold {
+    pub(crate) fn new(enough: PathBuf) -> Self {
+        Self { enough, next: 0 }
+    }
+}
+
+impl Spout for UntilTold {
+    type Id = u64;
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
+        if self.enough.exists() {
+            return Ok(Next::Exhausted);
+        }
+        out.emit(&Number { n: self.next }).id(self.next)?;
+        self.next += 1;
+        Ok(Next::Wait(Duration::from_millis(1)))
+    }
+}
+
+/// Never has anything.
+pub(crate) struct Silent;
+
+impl Spout for Silent {
+    type Id = u64;
+
+    fn next_tuple(&mut self, _: &mut SpoutCollector<u64>) -> Result<Next> {
+        Ok(Next::Idle)
     }
 }
 

@@ -89,6 +89,7 @@ fn nothing_comes_after_the_end() {
     assert_eq!(refuses(&mut world, 0, Descriptor::end(TaskId(1))), Fault::AfterEnd { task: TaskId(1) });
 }
 
+/// BR-041.
 #[test]
 fn frames_of_a_peer_are_claims_too() {
     let mut world = world();

@@ -1,0 +1,16 @@
+//! A topology's life as its host sees it: its processes while it runs, what deaths do to it, and what is left of it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod clean_up;
+mod clock;
+mod flow;
+mod hostile;
+mod idle;
+mod invalid;
+mod processes;
+mod processors;
+mod reactor;
+mod restarts;
+mod starts;
+mod support;
+mod users;
