@@ -138,11 +138,12 @@ impl Tmaster {
     /// A tmaster that waits for its stmgrs.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
-        let slots = setup.packing.containers.iter().map(|c| (c.id, Slot::default())).collect();
         let stored = setup.stored.as_ref();
         let memory = setup.memory.unwrap_or_default();
         let mut totals = Totals::restore(memory.totals);
         setup.processes.iter().for_each(|process| totals.seen(process));
+        let slot = |container| Slot { incarnation: totals.newest_stmgr(container), ..Slot::default() };
+        let slots = setup.packing.containers.iter().map(|c| (c.id, slot(c.id))).collect();
         Self {
             epoch: stored.map_or(Epoch(0), |p| p.epoch),
             recovered: stored.is_some(),

@@ -211,6 +211,17 @@ fn a_zombie_is_refused_however_late_it_comes() {
     assert!(plan_sent(&bench.register(5, stmgr(1, 8, "h:1"))).is_some());
 }
 
+fn stmgr_process(incarnation: u32) -> ProcessStatus {
+    ProcessStatus {
+        role: ProcessRole::Stmgr,
+        container: ContainerId(1),
+        task: None,
+        component: None,
+        pid: 1,
+        incarnation: Incarnation(incarnation),
+    }
+}
+
 #[test]
 fn a_restarted_tmaster_counts_on() {
     let mut first = Bench::running();
@@ -220,13 +231,20 @@ fn a_restarted_tmaster_counts_on() {
     let (component, message) = ("b".to_owned(), "cannot write".to_owned());
     let severity = Severity::Incomplete;
     first.says(2, Message::Report(Report { component, task: TaskId(2), severity, message }));
+    let drops = |processes| {
+        let dropped = vec![("instance_died".to_owned(), 2)];
+        Message::Heartbeat(Heartbeat { dropped, processes, ..Heartbeat::default() })
+    };
+    first.says(1, drops(vec![stmgr_process(3)]));
     first.tick(3 * SECOND);
     let memory = first.tmaster.remember();
     assert!(memory.is_some() && first.tmaster.remember().is_none());
     let stored = first.tmaster.plan.clone();
     let mut bench = Bench { tmaster: Tmaster::new(Setup { memory, ..setup(stored) }), now: SECOND };
-    bench.register(1, stmgr(1, 1, "h:1"));
+    assert!(refused(&bench.register(7, stmgr(1, 2, "h:1")), 7), "a zombie, also for the next tmaster");
+    bench.register(1, stmgr(1, 3, "h:1"));
     bench.register(2, stmgr(2, 1, "h:2"));
+    bench.says(1, drops(Vec::new()));
     bench.says(1, Message::MeshWhole(Epoch(2)));
     bench.says(2, Message::MeshWhole(Epoch(2)));
     bench.tick(2 * SECOND);
@@ -237,7 +255,7 @@ fn a_restarted_tmaster_counts_on() {
     let effects = bench.closed(2);
     let Some(status) = final_status(&effects) else { panic!("not final: {effects:?}") };
     assert_eq!((status.state, status.lost, status.reports.len()), (TopologyState::Failed, 0, 1));
-    assert_eq!((status.elapsed_s, status.components[1].executed), (5.0, 10));
+    assert_eq!((status.elapsed_s, status.components[1].executed, status.dropped[0].1), (5.0, 10, 2));
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl Totals {
         *highest = process.incarnation.max(*highest);
     }
 
+    /// The newest stmgr that a container has had.
+    pub(crate) fn newest_stmgr(&self, container: ContainerId) -> Incarnation {
+        self.starts.get(&(ProcessRole::Stmgr, container, None)).copied().unwrap_or_default()
+    }
+
     /// Restarts by role.
     pub(crate) fn restarts(&self) -> Vec<RoleRestarts> {
         let mut by_role = BTreeMap::<ProcessRole, u64>::new();

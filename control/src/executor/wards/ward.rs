@@ -3,7 +3,7 @@
 //! | it is | and then | it is |
 //! |---|---|---|
 //! | sought | found alive | watched |
-//! | sought | dead, and it was seen alive or is not seen within [`START`] | due |
+//! | sought | found dead, for [`UNSEEN`] when it was never seen alive | due |
 //! | sought | not to be found for [`START`], or, when it was seen alive and left in good order, for [`LEFT`] | due |
 //! | watched | its process ends | sought, at once |
 //! | due | started again | watched |
@@ -16,7 +16,9 @@ use crate::backoff::{Backoff, Row};
 use crate::layout::ExecutorPresence;
 use std::time::Duration;
 
-/// How long an executor may take from its start until it holds its container.
+/// A container that was left without an executor before this one looked may have been given a new one just now.
+const UNSEEN: Duration = Duration::from_millis(300);
+/// How long an executor may take from its start until it holds its container for the first time.
 const START: Duration = Duration::from_secs(5);
 /// A container ends in good order with its topology, which takes its last steps within this time. When it goes on
 /// without that container, it needs it back.
@@ -126,7 +128,8 @@ impl Ward {
             }
             (ExecutorPresence::Died, true) => Duration::ZERO,
             (ExecutorPresence::Absent, true) => LEFT,
-            (ExecutorPresence::Died | ExecutorPresence::Absent, false) => START,
+            (ExecutorPresence::Died, false) => UNSEEN,
+            (ExecutorPresence::Absent, false) => START,
         };
         if now.saturating_sub(since) < patience {
             self.unknown(now);
@@ -234,10 +237,10 @@ mod tests {
 
     #[test]
     fn one_that_was_never_seen_gets_time_to_start() {
-        for presence in [Absent, Died] {
+        for (presence, patience) in [(Absent, START), (Died, UNSEEN)] {
             let mut ward = ward();
-            assert_eq!(ward.found(presence, 0, SECOND), None);
-            assert!(ward.found(presence, 0, START).is_some());
+            assert_eq!(ward.found(presence, 0, patience / 2), None);
+            assert!(ward.found(presence, 0, patience).is_some());
         }
     }
 

@@ -4,22 +4,20 @@
 //! one; as tmaster, stmgr or instance it is a dummy that obeys files in the home folder.
 #![allow(clippy::unwrap_used)]
 
-use egret_control::executor::{self, ExecutorOptions, Failure, Starts};
-use egret_control::layout::{ExecutorPresence, Home, ProcessName, TOPOLOGY_ID_ENV, WorkDir};
-use egret_control::scheduler::{LaunchRequest, Local, Scheduler, clear_leftovers, sweep};
-use egret_control::state::{Execution, ExecutionMode, State};
-use egret_dataplane::ids::{ContainerId, TaskId};
-use egret_dataplane::plan::{
-    Component, Config, ContainerPlan, PackingPlan, Program, Resources, Role, TaskPlan, Topology,
-};
-use rustix::process::{Pid, Signal};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+mod cluster;
+mod containers;
 
-const TOPOLOGY: &str = "word-count";
-const DEADLINE: Duration = Duration::from_secs(20);
+use cluster::{Cluster, TOPOLOGY, files_below, is_zombie, kill_9, packing, signal, topology, wait_for};
+use egret_control::executor::{self, ExecutorOptions, Failure};
+use egret_control::layout::{Home, ProcessName, TOPOLOGY_ID_ENV};
+use egret_control::scheduler::{LaunchRequest, Local, Scheduler, clear_leftovers};
+use egret_control::state::ExecutionMode;
+use egret_dataplane::ids::{ContainerId, TaskId};
+use rustix::process::Signal;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -51,12 +49,19 @@ fn run_tests(filter: &str) -> ExitCode {
         ),
         ("a_run_killed_at_any_moment_blocks_nothing", a_run_killed_at_any_moment_blocks_nothing),
         ("a_second_executor_is_refused", a_second_executor_is_refused),
-        ("killed_containers_of_a_submit_come_back", killed_containers_of_a_submit_come_back),
-        ("all_but_one_container_killed_at_once_come_back", all_but_one_container_killed_at_once_come_back),
-        ("an_executor_that_is_told_to_end_is_called_back", an_executor_that_is_told_to_end_is_called_back),
+        ("killed_containers_of_a_submit_come_back", containers::killed_containers_of_a_submit_come_back),
+        (
+            "all_but_one_container_killed_at_once_come_back",
+            containers::all_but_one_container_killed_at_once_come_back,
+        ),
+        ("killed_containers_of_a_run_come_back", containers::killed_containers_of_a_run_come_back),
+        (
+            "an_executor_that_is_told_to_end_is_called_back",
+            containers::an_executor_that_is_told_to_end_is_called_back,
+        ),
         (
             "a_run_killed_with_a_dead_container_leaves_nothing",
-            a_run_killed_with_a_dead_container_leaves_nothing,
+            containers::a_run_killed_with_a_dead_container_leaves_nothing,
         ),
         ("without_its_topology_an_executor_says_so", without_its_topology_an_executor_says_so),
     ];
@@ -108,194 +113,6 @@ fn instance_role() -> ExitCode {
     Command::new("setsid").args(["-f", "sleep", "600"]).status().unwrap();
     beside.wait().unwrap();
     ExitCode::SUCCESS
-}
-
-// The cluster of a test.
-
-struct Cluster {
-    home: Home,
-    _folder: Option<tempfile::TempDir>,
-}
-
-impl Cluster {
-    fn new(mode: ExecutionMode) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(&folder.path().join("home"));
-        let cluster = Self { home, _folder: Some(folder) };
-        cluster.store(mode);
-        cluster
-    }
-
-    fn at(home: Home) -> Self {
-        Self { home, _folder: None }
-    }
-
-    fn state(&self) -> State {
-        State::open(&self.home.state_url("local")).unwrap()
-    }
-
-    fn store(&self, mode: ExecutionMode) {
-        let state = self.state();
-        let id = format!("{:08x}", std::process::id() ^ self as *const Self as u32 ^ nanos());
-        let work_dir = self.home.work_dir(TOPOLOGY, &id);
-        work_dir.create().unwrap();
-        state.create_topology(&topology()).unwrap();
-        state.put_packing_plan(&packing()).unwrap();
-        let execution = Execution {
-            id,
-            secret: String::new(),
-            cluster: "local".to_owned(),
-            owner_uid: rustix::process::getuid().as_raw(),
-            work_dir: work_dir.path().to_owned(),
-            mode,
-            submitted_unix_s: 0,
-            stdin: false,
-        };
-        state.put_execution(TOPOLOGY, &execution).unwrap();
-    }
-
-    fn execution(&self) -> Execution {
-        self.state().execution(TOPOLOGY).unwrap().unwrap()
-    }
-
-    fn work_dir(&self) -> WorkDir {
-        WorkDir::at(&self.execution().work_dir)
-    }
-
-    fn launch(&self) -> egret_control::scheduler::Launch {
-        let state = self.state();
-        let request = LaunchRequest {
-            state_url: state.url(),
-            topology: &topology(),
-            packing: &packing(),
-            execution: &self.execution(),
-            stdout: None,
-        };
-        Local::with_program(self.program()).launch(&request).unwrap()
-    }
-
-    /// This binary, by a script that sets the home folder.
-    fn program(&self) -> PathBuf {
-        let script = self.home.path().join("egret");
-        let own = std::env::current_exe().unwrap();
-        let text = format!(
-            "#!/bin/sh\nEGRET_HOME='{}' exec '{}' \"$@\"\n",
-            self.home.path().display(),
-            own.display()
-        );
-        if fs::read_to_string(&script).ok().as_ref() != Some(&text) {
-            fs::write(&script, text).unwrap();
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-            fs::set_permissions(&script, mode).unwrap();
-        }
-        script
-    }
-
-    /// Starts the role `run` as a process of its own.
-    fn start_run(&self) -> std::process::Child {
-        Command::new(self.program()).arg("run").stdin(Stdio::null()).spawn().unwrap()
-    }
-
-    fn touch(&self, name: &str) {
-        fs::write(self.home.path().join(name), "").unwrap();
-    }
-
-    fn processes(&self, id: &str) -> usize {
-        sweep::find(id).unwrap().len()
-    }
-
-    /// Waits until every process runs: 3 executors, 3 daemons and 2 instances, each with 2 processes of its own.
-    fn wait_until_started(&self, id: &str) {
-        wait_for("all processes", || self.processes(id) == 12);
-    }
-
-    /// Kills an executor, and its container with it.
-    fn kill_container(&self, container: u32) -> u32 {
-        let executor = self.executor(container).unwrap();
-        kill_9(executor);
-        executor
-    }
-
-    /// The living executor of a container.
-    fn executor(&self, container: u32) -> Option<u32> {
-        let dir = self.work_dir().container(ContainerId(container));
-        let lives = dir.executor().unwrap() == ExecutorPresence::Lives;
-        self.pid(container, &ProcessName::Executor).filter(|_| lives)
-    }
-
-    /// How often the executor of a container was started.
-    fn executor_starts(&self, container: u32) -> u32 {
-        Starts::read(&self.work_dir().container(ContainerId(container))).of(&ProcessName::Executor)
-    }
-
-    fn pid(&self, container: u32, name: &ProcessName) -> Option<u32> {
-        self.work_dir().container(ContainerId(container)).pid(name)
-    }
-}
-
-fn nanos() -> u32 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos()
-}
-
-fn topology() -> Topology {
-    let lines = Component {
-        id: "lines".to_owned(),
-        role: Role::Spout,
-        parallelism: 2,
-        kind: "sequence".to_owned(),
-        args: "{}".to_owned(),
-        outputs: Vec::new(),
-        inputs: Vec::new(),
-        resources: Resources::default(),
-    };
-    let mut config = Config::default();
-    config.set(egret_dataplane::plan::config::RESTART_DELAY_MS, "10").unwrap();
-    config.set(egret_dataplane::plan::config::RESTART_DELAY_MAX_MS, "200").unwrap();
-    Topology { name: TOPOLOGY.to_owned(), config, components: vec![lines], program: Program::Builtin }
-}
-
-fn packing() -> PackingPlan {
-    let container = |number: u32| {
-        let resources = Resources::default();
-        let (task, component) = (TaskId(number), "lines".to_owned());
-        let tasks = vec![TaskPlan { task, component, index: number - 1, resources }];
-        ContainerPlan { id: ContainerId(number), tasks, required: resources }
-    };
-    PackingPlan { topology: TOPOLOGY.to_owned(), containers: vec![container(1), container(2)] }
-}
-
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
-fn kill_9(pid: u32) {
-    signal(pid, Signal::KILL);
-}
-
-fn signal(pid: u32, signal: Signal) {
-    rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
-}
-
-fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(") ").unwrap().1.starts_with('Z')
-}
-
-/// Every file below a folder, but not the script that the tests need.
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(files_below(&entry.path()));
-        } else if entry.file_name() != "egret" {
-            found.push(entry.path());
-        }
-    }
-    found
 }
 
 // The tests.
@@ -456,98 +273,6 @@ fn a_run_killed_at_any_moment_blocks_nothing() {
         assert_eq!(files_below(cluster.home.path()), Vec::<PathBuf>::new(), "round {round}");
         cluster.store(ExecutionMode::Run);
     }
-}
-
-/// Numbers that look random, for one seed the same ones.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let seed = std::env::var("EGRET_TEST_SEED").ok().and_then(|s| s.parse().ok());
-        let seed = seed.unwrap_or_else(|| u64::from(nanos()) | 1);
-        println!("    EGRET_TEST_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-fn killed_containers_of_a_submit_come_back() {
-    let cluster = Cluster::new(ExecutionMode::Submit);
-    let mut dice = Dice::new();
-    let _launch = cluster.launch();
-    let id = cluster.execution().id;
-    cluster.wait_until_started(&id);
-    let mut kills = [0; 3];
-    for _ in 0..20 {
-        std::thread::park_timeout(Duration::from_millis(dice.below(300)));
-        let container = dice.below(3) as u32;
-        wait_for("the executor to hold its container", || cluster.executor(container).is_some());
-        let killed = cluster.kill_container(container);
-        kills[container as usize] += 1;
-        wait_for("another executor", || cluster.executor(container).is_some_and(|pid| pid != killed));
-        if dice.below(2) == 0 {
-            cluster.wait_until_started(&id);
-        }
-    }
-    // Also what user code left behind is there once for each task: nothing of a dead container lives on.
-    cluster.wait_until_started(&id);
-    for (container, kills) in (0..).zip(kills) {
-        assert_eq!(cluster.executor_starts(container), kills + 1, "container {container}");
-    }
-    cluster.touch("end");
-    wait_for("all processes to end", || cluster.processes(&id) == 0);
-    let files = files_below(cluster.work_dir().path());
-    assert!(files.iter().all(|f| f.parent().unwrap().ends_with("log-files")), "{files:?}");
-}
-
-fn all_but_one_container_killed_at_once_come_back() {
-    for survivor in 0..3 {
-        let cluster = Cluster::new(ExecutionMode::Submit);
-        let launch = cluster.launch();
-        let id = cluster.execution().id;
-        cluster.wait_until_started(&id);
-        for container in (0..3).filter(|c| *c != survivor) {
-            cluster.kill_container(container);
-        }
-        wait_for("the others to come back", || (0..3).all(|c| cluster.executor(c).is_some()));
-        cluster.wait_until_started(&id);
-        assert_eq!(cluster.executor_starts(survivor), 1);
-        Local::default().kill(&launch.record, Duration::from_secs(5)).unwrap();
-        assert_eq!(cluster.processes(&id), 0);
-    }
-}
-
-fn an_executor_that_is_told_to_end_is_called_back() {
-    let cluster = Cluster::new(ExecutionMode::Submit);
-    let launch = cluster.launch();
-    let id = cluster.execution().id;
-    cluster.wait_until_started(&id);
-    let kept = cluster.work_dir().container(ContainerId(1)).path().join("position");
-    fs::write(&kept, "7").unwrap();
-    signal(cluster.executor(1).unwrap(), Signal::TERM);
-    wait_for("another executor", || cluster.executor_starts(1) == 2);
-    cluster.wait_until_started(&id);
-    assert_eq!(fs::read_to_string(kept).unwrap(), "7", "what components keep in the folder stays");
-    Local::default().kill(&launch.record, Duration::from_secs(5)).unwrap();
-}
-
-fn a_run_killed_with_a_dead_container_leaves_nothing() {
-    let cluster = Cluster::new(ExecutionMode::Run);
-    let id = cluster.execution().id;
-    let mut run = cluster.start_run();
-    cluster.wait_until_started(&id);
-    cluster.kill_container(2);
-    run.kill().unwrap();
-    run.wait().unwrap();
-    wait_for("all processes to end", || cluster.processes(&id) == 0);
-    assert_eq!(files_below(cluster.home.path()), Vec::<PathBuf>::new());
-    assert_eq!(cluster.state().topologies().unwrap(), [""; 0]);
 }
 
 fn a_second_executor_is_refused() {
