@@ -99,6 +99,10 @@ pub(crate) fn follow(
             }
         }
         if let Some(ending) = watch.executors(&mut started.executors, &work_dir) {
+            // A tmaster that was gone before its last status was heard has left it in a file: its reports are shown too.
+            if let Ending::Final(status) = &ending {
+                progress.update(status);
+            }
             return ending;
         }
         if let Until::Running(limit) = until
