@@ -102,6 +102,10 @@ fn follow_with(
             }
         }
         if let Some(ending) = executors.turn(started, progress) {
+            // A tmaster that was gone before its last status was heard has left it in a file: its reports are shown too.
+            if let Ending::Final(status) = &ending {
+                progress.update(status);
+            }
             return ending;
         }
         if let Until::Running(limit) = until

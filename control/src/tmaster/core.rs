@@ -30,6 +30,9 @@ use std::time::Duration;
 /// How long stmgrs may take to stop: their instances get 3 s, and one heartbeat follows.
 pub const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long a stop waits for stmgrs that have not registered yet: they may be about to, and nobody tells them later.
+pub const STRAGGLERS: Duration = Duration::from_secs(1);
+
 /// How many reports a status carries.
 const REPORTS_MAX: usize = 64;
 
@@ -445,8 +448,9 @@ impl Tmaster {
     /// Ends the topology when every stmgr that was told to stop has closed, or is too late.
     fn finish_stop(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let Phase::Stopping { deadline, outcome } = self.phase else { return };
+        let straggling = now + STOP_DEADLINE < deadline + STRAGGLERS;
         // One that registered and is away at the moment is told when it comes back.
-        let open = |slot: &Slot| slot.peer.is_some() || (slot.known && !slot.told_stop);
+        let open = |slot: &Slot| slot.peer.is_some() || (!slot.told_stop && (slot.known || straggling));
         if now < deadline && self.slots.values().any(open) {
             return;
         }

@@ -341,8 +341,20 @@ fn a_drain_before_anything_flowed_stops_at_once() {
     let mut bench = Bench::new();
     bench.register(1, stmgr(1, 1, "h:1"));
     assert!(bench.says(99, Message::Request(Request::Drain)).contains(&set_state(&[1], RunState::Stopped)));
-    let effects = bench.closed(1);
+    assert_eq!(final_status(&bench.closed(1)), None, "the other may be about to register");
+    assert_eq!(bench.register(2, stmgr(2, 1, "h:2")), [set_state(&[2], RunState::Stopped)]);
+    let effects = bench.closed(2);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Interrupted));
+}
+
+#[test]
+fn a_stop_does_not_wait_long_for_a_stmgr_that_never_came() {
+    let mut bench = Bench::new();
+    bench.register(1, stmgr(1, 1, "h:1"));
+    bench.says(99, Message::Request(Request::Stop));
+    assert_eq!(final_status(&bench.closed(1)), None);
+    let effects = bench.tick(STRAGGLERS);
+    assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Killed));
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Set where this binary plays a role.
+pub(crate) const ROLE_ENV: &str = "EGRET_EXECUTOR_TEST_ROLE";
 pub(crate) const TOPOLOGY: &str = "word-count";
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -84,7 +86,7 @@ impl Cluster {
         let script = self.home.path().join("egret");
         let own = std::env::current_exe().unwrap();
         let text = format!(
-            "#!/bin/sh\nEGRET_HOME='{}' exec '{}' \"$@\"\n",
+            "#!/bin/sh\n{ROLE_ENV}=1 EGRET_HOME='{}' exec '{}' \"$@\"\n",
             self.home.path().display(),
             own.display()
         );

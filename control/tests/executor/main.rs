@@ -7,7 +7,9 @@
 mod cluster;
 mod containers;
 
-use cluster::{Cluster, TOPOLOGY, files_below, is_zombie, kill_9, packing, signal, topology, wait_for};
+use cluster::{
+    Cluster, ROLE_ENV, TOPOLOGY, files_below, is_zombie, kill_9, packing, signal, topology, wait_for,
+};
 use egret_control::executor::{self, ExecutorOptions, Failure};
 use egret_control::layout::{Home, ProcessName, TOPOLOGY_ID_ENV};
 use egret_control::scheduler::{LaunchRequest, Local, Scheduler, clear_leftovers};
@@ -21,12 +23,17 @@ use std::time::Duration;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    match args.get(1).map(String::as_str) {
+    let first = args.get(1).map(String::as_str);
+    // A filter of tests may have the name of a role.
+    if std::env::var_os(ROLE_ENV).is_none() {
+        return run_tests(first.filter(|f| !f.starts_with('-')).unwrap_or_default());
+    }
+    match first {
         Some("executor") => executor_role(&args),
         Some("run") => run_role(),
         Some("tmaster" | "stmgr") => daemon_role(),
         Some("instance") => instance_role(),
-        filter => run_tests(filter.filter(|f| !f.starts_with('-')).unwrap_or_default()),
+        role => panic!("no role {role:?}"),
     }
 }
 

@@ -68,6 +68,21 @@ fn a_run_killed_at_any_step_of_its_start_hinders_no_other() {
     cluster.wait_until_clean(false);
 }
 
+/// Ctrl-C at each step: the run ends, whatever it was about to do, and leaves nothing.
+#[test]
+fn a_run_interrupted_at_any_step_of_its_start_leaves_nothing() {
+    let cluster = cluster!();
+    cluster.write("quiet.yaml", crate::processes::QUIET);
+    for step in (1..MOST_ENTRIES).step_by(3) {
+        let run = cluster.egret(["run", "quiet.yaml"]).spawn();
+        let _ = reaches(&cluster, &run, step);
+        run.signal(Signal::INT);
+        let finished = run.finish().expect(130);
+        cluster.wait_until_clean(false);
+        assert!(!finished.stderr.contains("error"), "step {step}: {finished}");
+    }
+}
+
 /// Everything that was started is killed at each step, so that nobody is left to clean up.
 #[test]
 fn a_run_killed_with_all_its_processes_hinders_no_other() {
