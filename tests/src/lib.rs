@@ -5,16 +5,21 @@
 //! * [`Command`], [`Running`], [`Finished`]: one command, while it runs and after.
 //! * [`wait_for`], [`try_for`]: the only place that sleeps; everything that waits for a state waits here, with a deadline.
 //! * [`Leftovers`]: processes, memory, sockets and files that belong to a cluster.
+//! * [`outcome`]: a case of a test program, run to its end.
 //! * [`records`]: what the components of the test program wrote down.
+//! * [`clock`], [`random`]: time that processes share, and random numbers that a seed repeats.
 //! * [`text`]: a text made from real files, and its words counted by another program.
 //!
 //! Everything here panics where a test would have to fail.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod clock;
 mod cluster;
 mod command;
 mod gate;
 mod leftovers;
+pub mod outcome;
+pub mod random;
 pub mod records;
 pub mod text;
 mod wait;
