@@ -40,7 +40,7 @@ impl Metronome {
         std::thread::Builder::new().name("metronome".to_owned()).spawn(move || {
             let mut last = now_us();
             while let Some(latest) = weak.upgrade() {
-                std::thread::sleep(Self::BEAT);
+                crate::let_time_pass(Self::BEAT);
                 let now = now_us();
                 latest
                     .fetch_max((now - last).saturating_sub(Self::BEAT.as_micros() as u64), Ordering::Relaxed);

@@ -27,7 +27,7 @@ mod wait;
 pub use cluster::Cluster;
 pub use command::{Command, Finished, Running};
 pub use leftovers::{Leftovers, Process};
-pub use wait::{DEADLINE, try_for, wait_for};
+pub use wait::{DEADLINE, let_time_pass, try_for, wait_for};
 
 /// A [`Cluster`] whose commands are run by this package's own copy of the multi-call binary. A macro, since Cargo
 /// tells the path of a binary only to the tests of its package.

@@ -1,12 +1,12 @@
 //! Reading along with what the sink writes.
 
+use egret_tests::try_for;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const INTERVAL: Duration = Duration::from_millis(10);
 const PIECE: usize = 1 << 20;
 
 /// The lines `0..count`, as they arrive.
@@ -79,19 +79,12 @@ impl Output {
 
     /// Reads along until all lines below `target` have arrived; `false` when they have not in time.
     pub(crate) fn wait_for(&mut self, target: u64, deadline: Duration, alive: &impl Fn()) -> bool {
-        let end = Instant::now() + deadline;
-        loop {
-            self.read_on();
-            if self.complete >= target {
-                return true;
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
+        let complete = || {
             alive();
-            std::thread::sleep(left.min(INTERVAL));
-        }
+            self.read_on();
+            (self.complete >= target).then_some(())
+        };
+        try_for(deadline, complete).is_some()
     }
 }
 
