@@ -48,8 +48,8 @@ impl Process {
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Kills it, unless its number belongs to another process by now.
-    pub(crate) fn kill(&self) {
+    /// Kills it (SIGKILL), unless its number belongs to another process by now.
+    pub fn kill(&self) {
         use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };

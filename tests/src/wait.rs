@@ -1,4 +1,4 @@
-//! Waiting for a state, with a deadline.
+//! Waiting for a state, with a deadline; and letting time pass.
 
 use std::time::{Duration, Instant};
 
@@ -27,4 +27,10 @@ pub fn try_for<T>(deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> O
             None => std::thread::sleep(INTERVAL),
         }
     }
+}
+
+/// Does nothing for this long: for a component that is to be slow, and for a clock. Whatever waits for a state calls
+/// [`wait_for`].
+pub fn let_time_pass(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -164,12 +164,14 @@ fn has_reason(lines: &[&str], number: usize) -> bool {
 #[test]
 fn tidy_nothing_waits_by_the_wall_clock() {
     let shown_in = ["control/src/cli/start.rs", "control/src/cli/list.rs"];
+    // A number above all that were counted before, and the age of a file in its test.
+    let others = ["control/src/executor/starts.rs", "instance/src/components/files.rs"];
     let words =
         ["SystemTime", "UNIX_EPOCH", "ClockId::Realtime", "CLOCK_REALTIME", "gettimeofday", "timerfd"];
     let mut broken = Vec::new();
     for (path, text) in sources() {
         let is_test = path.components().any(|part| part.as_os_str() == "tests");
-        if is_test || shown_in.iter().any(|file| path == Path::new(file)) {
+        if is_test || shown_in.iter().chain(&others).any(|file| path == Path::new(file)) {
             continue;
         }
         let here = code(&text);

@@ -1,7 +1,7 @@
 //! The bolts of the cases.
 
 use crate::tuples::{Key, Keyed, Number, Pair, Word, WordCount};
-use egret::{BasicBolt, BasicCollector, Bolt, BoltCollector, Context, Input, Result};
+use egret::{BasicBolt, BasicCollector, Bolt, BoltCollector, Context, Held, Input, Result};
 use egret_tests::records::Recorder;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -179,18 +179,19 @@ impl BasicBolt for CheckOrder {
 /// Waits for a number from both `left` and `right`, and emits one tuple for both.
 #[derive(Default)]
 pub(crate) struct Join {
-    waiting: BTreeMap<(bool, u64), ()>,
+    waiting: BTreeMap<(bool, u64), Held>,
 }
 
 impl Bolt for Join {
     fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
         let n = input.get::<Number>()?.n;
         let is_left = input.is_from("left");
-        if self.waiting.remove(&(!is_left, n)).is_some() {
-            out.emit(&Pair { left: n, right: n }).anchors(&[input])?;
-        } else {
-            self.waiting.insert((is_left, n), ());
-        }
+        let Some(other) = self.waiting.remove(&(!is_left, n)) else {
+            self.waiting.insert((is_left, n), input.hold());
+            return Ok(());
+        };
+        out.emit(&Pair { left: n, right: n }).anchors(&[&other, input])?;
+        out.ack(&other)?;
         out.ack(input)
     }
 }

@@ -63,7 +63,8 @@ fn build(t: &mut TopologyBuilder, case: &str, folder: &Path) -> bool {
         "many_streams" => many_streams(t, folder),
         "multi_anchor" => multi_anchor(t, folder),
         "route_exact_shuffle" => route_exact_shuffle(t, folder),
-        "route_exact_fields" => route_exact_fields(t, folder),
+        "route_exact_fields" => route_exact_fields(t, folder, 20_000),
+        "route_exact_small" => route_exact_fields(t, folder, 2000),
         "order" => order(t, folder),
         "large_tuples" => large_tuples(t, folder),
         "one_then_silence" => one_then_silence(t, folder),
@@ -194,8 +195,8 @@ fn route_exact_shuffle(t: &mut TopologyBuilder, folder: &Path) {
     t.basic_bolt("tally", 10, tally(folder)).shuffle("keyed");
 }
 
-fn route_exact_fields(t: &mut TopologyBuilder, folder: &Path) {
-    t.spout("keyed", 5, || spouts::keyed(20_000)).emits::<Keyed>();
+fn route_exact_fields(t: &mut TopologyBuilder, folder: &Path, count: u64) {
+    t.spout("keyed", 5, move || spouts::keyed(count)).emits::<Keyed>();
     t.basic_bolt("tally", 10, tally(folder)).fields("keyed", ["key"]);
 }
 
