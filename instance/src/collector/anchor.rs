@@ -147,15 +147,20 @@ impl Tie {
         self.edge ^ tied.xor.get()
     }
 
+    /// Whether the ack or fail is still to come.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.state.get() == State::Open
+    }
+
     /// Adds the edges of an emission for this root; `false` when the ack is out of this input's hands, so that the
     /// ledger must be told apart from it.
     #[inline]
     pub(super) fn grow(&self, tied: &TiedRoot, edges: u64) -> bool {
-        let open = self.state.get() == State::Open;
-        if open {
+        if self.is_open() {
             tied.xor.set(tied.xor.get() ^ edges);
         }
-        open
+        self.is_open()
     }
 
     /// Whether this is the first ack, fail or hold; the later ones do nothing.

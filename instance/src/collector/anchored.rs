@@ -9,8 +9,9 @@ use egret_dataplane::frame::Root;
 /// Memory for the roots of an emission, kept from one to the next.
 #[derive(Default)]
 pub(super) struct Union {
-    /// Each root with the anchor and the position there that answers for it.
-    found: Vec<(Root, usize, usize)>,
+    /// Each root with the anchor and the position there that answers for it: one that is still to be acked, if there is
+    /// one, for its ack brings the edges along.
+    found: Vec<(Root, bool, usize, usize)>,
     roots: Vec<Root>,
 }
 
@@ -18,8 +19,9 @@ impl Union {
     fn collect(&mut self, anchors: &[&dyn Anchor]) {
         self.found.clear();
         for (a, anchor) in anchors.iter().enumerate() {
-            let roots = anchor.tie().all().enumerate();
-            self.found.extend(roots.map(|(position, tied)| (tied.root, a, position)));
+            let tie = anchor.tie();
+            let roots = tie.all().enumerate();
+            self.found.extend(roots.map(|(position, tied)| (tied.root, !tie.is_open(), a, position)));
         }
         self.found.sort_unstable();
         self.found.dedup_by_key(|(root, ..)| *root);
@@ -38,7 +40,7 @@ impl Union {
     ) -> Result<(), EmitError> {
         self.collect(anchors);
         let edges = emitter.emit(payload, target, &self.roots)?;
-        for &(_, anchor, position) in &self.found {
+        for &(.., anchor, position) in &self.found {
             emitter.grow(anchors[anchor].tie(), position, edges)?;
         }
         Ok(())

@@ -16,6 +16,9 @@ pub mod slots;
 pub mod timeouts;
 pub mod window;
 
+#[cfg(test)]
+mod tests;
+
 pub use latency::CompleteLatency;
 pub use slots::{Closed, Ledger, Limits, Outcome};
 

@@ -322,6 +322,30 @@ impl Ledger {
         self.timeouts.next_us().filter(|_| self.in_flight > 0)
     }
 
+    /// Whether nothing is in flight and nothing is left to hand out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.in_flight == 0 && !self.has_closed() && self.free.len() == self.slots.len()
+    }
+
+    /// How many slots it has made: as many as were ever taken at once.
+    #[must_use]
+    pub fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What is to be handed out.
+    #[cfg(test)]
+    pub(super) fn closed(&self) -> &[Closed] {
+        &self.closed
+    }
+
+    /// How many entries it has memory for, of whatever kind.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity() + self.free.capacity() + self.fresh.capacity() + self.closed.capacity()
+    }
+
     /// How long complete trees took.
     pub fn latency(&mut self) -> &mut CompleteLatency {
         self.end_run();

@@ -27,6 +27,8 @@ pub(crate) struct Log {
     /// The most blocks that may be out before the emitter has to wait.
     pub(crate) quota: usize,
     pub(crate) stopped: bool,
+    /// What ends a tree when the emitter waits for that.
+    pub(crate) close_one: Option<Box<dyn FnMut()>>,
 }
 
 pub(crate) struct KitOutlet {
@@ -65,6 +67,15 @@ impl Outlet for KitOutlet {
         self.log.borrow_mut().waits += 1;
         assert_eq!(self.log.borrow().out, 0, "an emitter that waits holds no block");
         Ok(self.take(min_bytes))
+    }
+
+    fn wait_for_closed(&mut self) -> Result<(), EmitError> {
+        assert_eq!(self.log.borrow().out, 0, "an emitter that waits holds no block");
+        let close = self.log.borrow_mut().close_one.take();
+        let mut close = close.ok_or(EmitError::Stopped)?;
+        close();
+        self.log.borrow_mut().close_one = Some(close);
+        Ok(())
     }
 
     fn push(&mut self, block: OwnedBlock, descriptor: Descriptor) {
