@@ -206,9 +206,13 @@ fn strangers_are_cut_off_with_one_line_each_and_no_tuple_notices() {
     leaves_early(tcp(tmaster));
     silent.into_iter().for_each(|stream| is_closed(stream, "silence"));
     is_closed(silent_too, "silence");
-    let about_silence = |path, line| lines_with(&log(&cluster, path), line);
-    assert_eq!(about_silence("container-1/log-files/stmgr.log", "it has not said who it is"), 2);
-    assert_eq!(about_silence("container-0/log-files/tmaster.log", "has not proven the secret in"), 1);
+    let stmgr_line = ("container-1/log-files/stmgr.log", "it has not said who it is", 2);
+    let tmaster_line = ("container-0/log-files/tmaster.log", "has not proven the secret in", 1);
+    for (path, line, times) in [stmgr_line, tmaster_line] {
+        let about_silence = || lines_with(&log(&cluster, path), line);
+        wait_for("the lines about silence", DEADLINE, || (about_silence() >= times).then_some(()));
+        assert_eq!(about_silence(), times, "{path}");
+    }
 
     let now = crate::support::seen(&cluster.status(NAME).unwrap());
     assert_eq!(now, flow.first, "nobody has died");

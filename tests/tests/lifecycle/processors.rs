@@ -2,7 +2,7 @@
 
 use crate::flow::{Flow, command};
 use crate::support::{Seen, lines_with, logs, threads};
-use egret_tests::{Cluster, cluster};
+use egret_tests::{Cluster, DEADLINE, cluster, wait_for};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -58,6 +58,9 @@ fn a_list_outside_the_mask_runs_unpinned_and_says_so_once() {
     let (inside, outside) = inside_and_outside();
     let flow = confined(&cluster, inside, &outside.to_string());
     assert_eq!(sets(&flow.first), BTreeSet::from([inside.to_string()]));
+    // Logs take a moment on their way through the executors.
+    let all_said = || (complaints(&cluster).iter().sum::<usize>() >= 4).then_some(());
+    wait_for("every process to say so", DEADLINE, all_said);
     assert_eq!(complaints(&cluster), [1; 4], "once in each process's log");
     assert_eq!(flow.complete(0)["lost"], 0);
 }
@@ -88,8 +91,11 @@ fn sets_of_the_data_path(flow: &Flow<'_>, container: u32) -> BTreeSet<String> {
 fn auto_gives_each_container_one_processor() {
     let cluster = cluster!();
     let flow = Flow::start(&cluster, &["-c", "egret.affinity.policy=auto"]);
-    let (first, second) = (sets_of_the_data_path(&flow, 1), sets_of_the_data_path(&flow, 2));
-    assert_eq!((first.len(), second.len()), (1, 1), "{first:?} {second:?}");
+    let chain = |container| {
+        let one_set = || Some(sets_of_the_data_path(&flow, container)).filter(|sets| sets.len() == 1);
+        wait_for("the whole chain to be on one processor", DEADLINE, one_set)
+    };
+    let (first, second) = (chain(1), chain(2));
     let one_only = std::thread::available_parallelism().unwrap().get() == 1;
     assert!(first != second || one_only, "{first:?}");
     assert_eq!(flow.complete(0)["lost"], 0);
