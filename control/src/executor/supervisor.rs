@@ -161,11 +161,14 @@ impl Supervisor {
         }
         let steady = now.saturating_sub(since) >= STEADY;
         process.deaths_in_a_row = if steady { 1 } else { process.deaths_in_a_row.saturating_add(1) };
-        if self.policy.give_up_after.is_some_and(|most| process.deaths_in_a_row >= most) {
+        let in_order = code == Some(0);
+        // What is the end of the topology, as a rule, is no failure, whatever went before it; one more would be.
+        let most = self.policy.give_up_after.map(|most| most + u32::from(in_order));
+        if most.is_some_and(|most| process.deaths_in_a_row >= most) {
             return self.end(Outcome::GaveUp(index), now, effects);
         }
         let mut delay = self.policy.delay_after(process.deaths_in_a_row);
-        if code == Some(0) {
+        if in_order {
             delay = delay.max(ORDERLY_INSTANCE);
         }
         process.life = Life::Waiting { until: now + delay };
@@ -292,6 +295,33 @@ mod tests {
         assert_eq!(effects(|e| s.exited(1, None, now, e)), [Effect::Terminate(0)]);
         effects(|e| s.exited(0, Some(0), now, e));
         assert_eq!(s.outcome(), Some(Outcome::GaveUp(1)));
+    }
+
+    #[test]
+    fn an_orderly_exit_after_two_deaths_is_no_third_one() {
+        let mut s = supervisor(Some(3));
+        let mut now = Duration::ZERO;
+        for code in [None, Some(1), Some(0)] {
+            effects(|e| s.tick(now, e));
+            assert_eq!(effects(|e| s.exited(1, code, now, e)), []);
+            now += SECOND;
+        }
+        effects(|e| s.exited(0, Some(0), now, e));
+        assert_eq!(s.outcome(), Some(Outcome::Completed));
+    }
+
+    #[test]
+    fn an_instance_that_exits_0_again_and_again_is_given_up_on() {
+        let mut s = supervisor(Some(3));
+        let mut now = Duration::ZERO;
+        for _ in 0..3 {
+            effects(|e| s.tick(now, e));
+            assert_eq!(effects(|e| s.exited(1, Some(0), now, e)), []);
+            now += ORDERLY_INSTANCE;
+        }
+        effects(|e| s.tick(now, e));
+        assert_eq!(effects(|e| s.exited(1, Some(0), now, e)), [Effect::Terminate(0)]);
+        assert_eq!(s.gave_up_on(), Some(1));
     }
 
     #[test]
