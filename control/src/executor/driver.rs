@@ -222,6 +222,9 @@ impl<'a, C: Commands> Driver<'a, C> {
         self.supervisor.exited(index, end, now, effects);
         let process = self.supervisor.name(index);
         match self.supervisor.waits(index, now) {
+            Some(delay) if end == End::Orderly => {
+                info!(%process, "{reason}; starting it again in {} ms unless its stmgr ends too", delay.as_millis());
+            }
             Some(delay) => warn!(%process, "{reason}; starting it again in {} ms", delay.as_millis()),
             None => info!(%process, "{reason}"),
         }

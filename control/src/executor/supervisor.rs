@@ -176,14 +176,17 @@ impl Supervisor {
         if lived >= STEADY {
             process.failures = Row::default();
         }
+        let in_order = end == End::Orderly;
         if end != End::Killed {
             process.failures.died(lived);
-            if self.policy.give_up_after.is_some_and(|most| process.failures.deaths() >= most) {
+            // What is the end of the topology, as a rule, is no failure, whatever went before it; one more would be.
+            let most = self.policy.give_up_after.map(|most| most + u32::from(in_order));
+            if most.is_some_and(|most| process.failures.deaths() >= most) {
                 return self.end(Outcome::GaveUp(index), now, effects);
             }
         }
         let mut delay = self.policy.backoff.after(process.deaths);
-        if end == End::Orderly {
+        if in_order {
             delay = delay.max(ORDERLY_INSTANCE);
         }
         process.life = Life::Waiting { until: now + delay };
@@ -314,6 +317,33 @@ mod tests {
         assert_eq!(effects(|e| s.exited(1, End::Failed, now, e)), [Effect::Terminate(0)]);
         effects(|e| s.exited(0, End::Orderly, now, e));
         assert_eq!(s.outcome(), Some(Outcome::GaveUp(1)));
+    }
+
+    #[test]
+    fn an_orderly_exit_after_two_deaths_is_no_third_one() {
+        let mut s = supervisor(Some(3));
+        let mut now = Duration::ZERO;
+        for end in [End::Failed, End::Failed, End::Orderly] {
+            effects(|e| s.tick(now, e));
+            assert_eq!(effects(|e| s.exited(1, end, now, e)), []);
+            now += SECOND;
+        }
+        effects(|e| s.exited(0, End::Orderly, now, e));
+        assert_eq!(s.outcome(), Some(Outcome::Completed));
+    }
+
+    #[test]
+    fn an_instance_that_exits_0_again_and_again_is_given_up_on() {
+        let mut s = supervisor(Some(3));
+        let mut now = Duration::ZERO;
+        for _ in 0..3 {
+            effects(|e| s.tick(now, e));
+            assert_eq!(effects(|e| s.exited(1, End::Orderly, now, e)), []);
+            now += ORDERLY_INSTANCE;
+        }
+        effects(|e| s.tick(now, e));
+        assert_eq!(effects(|e| s.exited(1, End::Orderly, now, e)), [Effect::Terminate(0)]);
+        assert_eq!(s.gave_up_on(), Some(1));
     }
 
     #[test]
