@@ -145,15 +145,18 @@ fn after_kill_9_of_an_executor_and_the_run_nothing_lives() {
     }
 }
 
-/// Nobody restarts the executor of a run: it fails, says so, and leaves nothing.
+/// A run starts the container of a dead executor again, and leaves nothing of either in the end.
 #[test]
-fn a_run_whose_executor_is_killed_fails_and_leaves_nothing() {
+fn a_container_whose_executor_is_killed_comes_back_and_leaves_nothing() {
     let cluster = cluster!();
     let flow = flow::Flow::start(&cluster, &[]);
     let executor = flow.first.iter().find(|p| p.role == "executor" && p.container == 1).unwrap();
     signal(executor.pid, Signal::KILL);
-    let finished = flow.run.finish().expect(1);
-    assert!(finished.stderr.contains("the executor of container 1 ended"), "{}", finished.stderr);
+    let _ = flow.successor(executor);
+    flow.more_arrive();
+    flow.run.signal(Signal::INT);
+    let finished = flow.run.finish().expect(130);
+    assert!(finished.stderr.contains("container 1 has died"), "{}", finished.stderr);
     cluster.wait_until_clean(false);
 }
 
