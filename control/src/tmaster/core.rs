@@ -411,11 +411,8 @@ impl Tmaster {
 
     fn stop_if_all_ended(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if self.ended.len() as u32 == self.topology.task_count() {
-            let outcome = match (self.incomplete, self.drain_wanted) {
-                (true, _) => TopologyState::Failed,
-                (false, true) => TopologyState::Interrupted,
-                (false, false) => TopologyState::Completed,
-            };
+            let drained = self.drain_wanted;
+            let outcome = if drained { TopologyState::Interrupted } else { TopologyState::Completed };
             self.stop(outcome, now, effects);
         }
     }
@@ -454,7 +451,9 @@ impl Tmaster {
         if now < deadline && self.slots.values().any(open) {
             return;
         }
-        self.phase = Phase::Over(outcome);
+        // Only now: what a task says of its end may come after the word that it has ended, but before its stmgr closes.
+        let failed = self.incomplete && outcome != TopologyState::Killed;
+        self.phase = Phase::Over(if failed { TopologyState::Failed } else { outcome });
         effects.push(Effect::Final(Box::new(self.status())));
         effects.push(self.status_for(self.watchers.iter().copied().collect()));
         effects.push(Effect::Exit);

@@ -401,14 +401,24 @@ fn reports_are_kept_up_to_a_bound() {
 
 #[test]
 fn a_task_that_ends_without_all_of_its_results_fails_the_topology() {
-    let mut bench = Bench::running();
-    let (component, message) = ("b".to_owned(), "cannot write".to_owned());
-    bench.says(
-        2,
-        Message::Report(Report { component, task: TaskId(2), severity: Severity::Incomplete, message }),
-    );
-    bench.says(1, Message::TaskEnded(TaskId(1)));
-    bench.says(2, Message::TaskEnded(TaskId(2)));
-    bench.closed(1);
-    assert_eq!(final_status(&bench.closed(2)).map(|s| s.state), Some(TopologyState::Failed));
+    // The word that it has ended and its last report come on different ways.
+    for report_at in 0..3 {
+        let mut bench = Bench::running();
+        for step in 0..3 {
+            if step == report_at {
+                let (component, message) = ("b".to_owned(), "cannot write".to_owned());
+                let severity = Severity::Incomplete;
+                bench.says(2, Message::Report(Report { component, task: TaskId(2), severity, message }));
+            }
+            match step {
+                0 => _ = bench.says(1, Message::TaskEnded(TaskId(1))),
+                1 => _ = bench.says(2, Message::TaskEnded(TaskId(2))),
+                _ => _ = bench.closed(1),
+            }
+        }
+        let effects = bench.closed(2);
+        let last = final_status(&effects).unwrap();
+        assert_eq!(last.state, TopologyState::Failed, "reported at step {report_at}");
+        assert_eq!(last.reports.len(), 1);
+    }
 }
