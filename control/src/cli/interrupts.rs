@@ -22,12 +22,18 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on these signals no longer end the process.
+    /// From now on these signals no longer end the process. The terminal's hang-up stays ignored where it is (`nohup`);
+    /// Ctrl-C does not: shells ignore it for what scripts start in the background, where it is still a way to end it.
     ///
     /// # Errors
     /// When the system refuses.
     pub(crate) fn install() -> Result<Self, Failure> {
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        let mut wanted = vec![SIGINT, SIGTERM];
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        if !is_ignored(&status, SIGHUP) {
+            wanted.push(SIGHUP);
+        }
+        let signals = Signals::new(wanted)
             .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
         Ok(Self { signals, wish: Wish::GoOn })
     }
@@ -42,5 +48,24 @@ impl Interrupts {
             };
         }
         self.wish
+    }
+}
+
+/// Whether a process with this `/proc/PID/status` ignores the signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or_default();
+    mask >> (signal - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_status() {
+        let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\nSigCgt:\tffffffffffffffff\n";
+        assert!(is_ignored(status, SIGHUP));
+        assert!(!is_ignored(status, SIGINT) && !is_ignored(status, SIGTERM) && !is_ignored("", SIGHUP));
     }
 }
