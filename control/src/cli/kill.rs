@@ -4,7 +4,7 @@ use super::failure::{Failure, Outcome};
 use super::link::Link;
 use super::{Context, check_name, start};
 use crate::scheduler::{self, Scheduler, SchedulerRecord};
-use crate::state::{Execution, State};
+use crate::state::{Execution, State, StateError};
 use egret_dataplane::message::{Message, Request};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -48,7 +48,12 @@ fn exists(state: &State, name: &str) -> Result<bool, Failure> {
 
 /// Ends an execution, and says whether it had to be forced.
 fn end(state: &State, name: &str, execution: &Execution, patience: Duration) -> Result<bool, Failure> {
-    let record = state.scheduler_record(name)?.unwrap_or_else(|| start::bare_record(&execution.id));
+    let record = match state.scheduler_record(name) {
+        Ok(Some(record)) => record,
+        // The execution's id finds its processes, and the damaged entry goes with the others.
+        Ok(None) | Err(StateError::Damaged { .. }) => start::bare_record(&execution.id),
+        Err(error) => return Err(error.into()),
+    };
     let scheduler = scheduler::open(&record.scheduler).map_err(Failure::failed)?;
     let asked = ask_to_stop(state, name, execution);
     let has_tmaster = || matches!(state.tmaster_location(name), Ok(Some(_)));
