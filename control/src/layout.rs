@@ -79,14 +79,20 @@ impl Home {
     /// The home folder that `$EGRET_HOME` names, or else `~/.egret`; it need not be there yet.
     ///
     /// # Errors
-    /// When neither variable is set.
+    /// When neither variable is set, or the folder's path is no UTF-8: it stands in state entries.
     pub fn from_env() -> io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let path = set(HOME_ENV).or_else(|| set("HOME").map(|home| home.join(".egret")));
         let path = path.ok_or_else(|| {
             io::Error::other("neither $EGRET_HOME nor $HOME is set: set EGRET_HOME to a folder of yours")
         })?;
-        Ok(Self(std::path::absolute(path)?))
+        let path = std::path::absolute(path)?;
+        if path.to_str().is_none() {
+            let text =
+                format!("the home folder {} is no UTF-8; set {HOME_ENV} to another one", path.display());
+            return Err(io::Error::other(text));
+        }
+        Ok(Self(path))
     }
 
     /// A home folder at `path`.
