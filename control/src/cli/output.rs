@@ -3,6 +3,7 @@
 use super::args::Global;
 use super::failure::{Failure, Outcome};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// How to speak.
@@ -62,7 +63,21 @@ pub(crate) fn write(bytes: &[u8]) -> Outcome {
 
 /// Prints a line, or several, to stderr; where that is closed, nobody wants to know.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+    let _ = writeln!(std::io::stderr(), "{}", printable(text.trim_end()));
+}
+
+/// The text with control characters as Rust writes them: it may quote files and programs, which must not reach the
+/// terminal with commands for it.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_command) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_command(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown.into()
 }
 
 /// Shows a failure in the way that `--json` or its absence asks for.
@@ -112,6 +127,12 @@ mod tests {
     fn thousands_are_set_apart() {
         let shown = [0, 999, 1000, 1_234_567].map(thousands);
         assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn what_is_quoted_gives_the_terminal_no_commands() {
+        assert_eq!(printable("no such file\n\tat 3"), "no such file\n\tat 3");
+        assert_eq!(printable("a\u{1b}[31mb\r\u{9b}c"), "a\\u{1b}[31mb\\r\\u{9b}c");
     }
 
     #[test]

@@ -44,10 +44,7 @@ impl Topology {
 
     fn check_names(&self, problems: &mut Vec<Problem>) {
         if !is_name(&self.name) {
-            let message = format!(
-                "the topology's name `{}` must be 1 to 100 letters, digits, `-`, `_` or `.`",
-                self.name
-            );
+            let message = format!("the topology's name `{}` must be {NAME_RULE}", self.name);
             problems.push(Problem { subject: Subject::Topology, message });
         }
         if !self.components.iter().any(|c| c.role == Role::Spout) {
@@ -62,7 +59,7 @@ impl Topology {
             let mut problem = |message| problems.push(Problem { subject: Subject::Component(i), message });
             let id = &component.id;
             if !is_name(id) {
-                problem(format!("component id `{id}` must be 1 to 100 letters, digits, `-`, `_` or `.`"));
+                problem(format!("component id `{id}` must be {NAME_RULE}"));
             }
             if seen.insert(id.as_str(), i).is_some() {
                 problem(format!("component id `{id}` is used twice; ids must be unique"));
@@ -190,9 +187,12 @@ impl Topology {
 /// The most tasks that one component may have.
 pub const MAX_PARALLELISM: u32 = 10_000;
 
+/// What [`is_name`] asks for. Names become files and words of a command line: none is hidden or looks like an option.
+const NAME_RULE: &str = "1 to 100 letters, digits, `-`, `_` or `.`, the first a letter, a digit or `_`";
+
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (1..=100).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with('.')
+    (1..=100).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with(['.', '-'])
 }
 
 /// `; did you mean `x`?` for the candidate most like `wrong`, or nothing when none is like it.

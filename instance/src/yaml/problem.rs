@@ -1,8 +1,14 @@
 //! What is wrong in a YAML file, with its line and a snippet.
 
 use super::node::Place;
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+/// How much of a message is shown, and how much of a line before and behind the caret.
+const MESSAGE_MAX_CHARS: usize = 1000;
+const LINE_BEFORE_CHARS: usize = 100;
+const LINE_AFTER_CHARS: usize = 100;
 
 /// Everything that was found wrong; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,17 +56,45 @@ impl fmt::Display for YamlProblem {
             }
             f.write_char(' ')?;
         }
-        f.write_str(&self.message)?;
+        f.write_str(&shortened(&self.message))?;
         if self.line == 0 || self.source_line.is_empty() {
             return Ok(());
         }
         let margin = " ".repeat(self.line.to_string().len());
-        write!(f, "\n{margin} |\n{} | {}", self.line, self.source_line)?;
-        let before: String = self.source_line.chars().take(self.column.saturating_sub(1)).collect();
+        let (shown, before) = excerpt(&self.source_line, self.column.saturating_sub(1));
+        write!(f, "\n{margin} |\n{} | {shown}", self.line)?;
         // A tab before the caret stays a tab, so that both lines are moved alike.
-        let indent: String = before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let indent: String = shown.chars().take(before).map(|c| if c == '\t' { c } else { ' ' }).collect();
         write!(f, "\n{margin} | {indent}^")
     }
+}
+
+/// A message of a length that a person reads: what it quotes from the file may be endless.
+fn shortened(message: &str) -> Cow<'_, str> {
+    let count = message.chars().count();
+    if count <= MESSAGE_MAX_CHARS {
+        return message.into();
+    }
+    let begin: String = message.chars().take(MESSAGE_MAX_CHARS / 2).collect();
+    let end: String = message.chars().skip(count - MESSAGE_MAX_CHARS / 2).collect();
+    format!("{begin} … {end}").into()
+}
+
+/// The part of a line around the character at `column`, from 0, and where in that part this character is.
+fn excerpt(line: &str, column: usize) -> (String, usize) {
+    // Nothing in a file may move the cursor of the terminal that shows it.
+    let mut shown: Vec<char> =
+        line.chars().map(|c| if c.is_control() && c != '\t' { '\u{FFFD}' } else { c }).collect();
+    let mut column = column.min(shown.len());
+    if shown.len() > column + LINE_AFTER_CHARS {
+        shown.truncate(column + LINE_AFTER_CHARS);
+        shown.push('…');
+    }
+    if column > LINE_BEFORE_CHARS {
+        shown.splice(..column - LINE_BEFORE_CHARS, ['…']);
+        column = LINE_BEFORE_CHARS + 1;
+    }
+    (shown.into_iter().collect(), column)
 }
 
 /// Collects the problems of one file.

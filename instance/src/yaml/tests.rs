@@ -392,6 +392,36 @@ fn a_problem_shows_file_line_and_snippet() {
 }
 
 #[test]
+fn a_name_is_a_file_that_is_seen_and_a_word_that_is_no_option() {
+    let refused = |name: &str| {
+        let text = format!("name: \"{name}\"\nspouts:\n  - {{id: s, type: sequence}}\n");
+        load_text(&text, &[]).is_err_and(|e| e.to_string().contains("`_` or `.`, the first a letter"))
+    };
+    for name in ["", "-x", ".x", "..", "a/b", "a b", "ä", &"x".repeat(101)] {
+        assert!(refused(name), "{name:?}");
+    }
+    for name in ["x", "_x", "9", "a-b_c.d", &"x".repeat(100)] {
+        assert!(!refused(name), "{name:?}");
+    }
+}
+
+#[test]
+fn a_monstrous_line_is_shown_in_part_and_moves_no_cursor() {
+    let id = "s".repeat(1 << 20);
+    let text = format!("name: t\nspouts:\n  - {{id: {id}, parallelism: 0, type: sequence}}\n");
+    let shown = load_text(&text, &[]).unwrap_err().to_string();
+    assert!(shown.len() < 3000, "{} bytes", shown.len());
+    assert!(shown.contains("ss … ss") && shown.contains("must be 1 to 100 letters"), "{shown}");
+    let (line, caret) = shown.rsplit_once('\n').unwrap();
+    let line = line.rsplit_once('\n').unwrap().1;
+    assert!(line.starts_with("3 | …ss") && line.contains("ss, parallelism: 0, type"), "{line}");
+    assert_eq!(line.chars().nth(caret.chars().count() - 1), Some('0'), "{line}\n{caret}");
+
+    let shown = load_text("name: \u{1b}[31mred\n", &[]).unwrap_err().to_string();
+    assert!(!shown.contains('\u{1b}') && shown.contains("[31mred"), "{shown:?}");
+}
+
+#[test]
 fn what_is_no_yaml() {
     let line = |text: &str| load_text(text, &[]).unwrap_err().problems[0].line;
     assert_eq!(line("name: t\nspouts: [\n"), 2);
