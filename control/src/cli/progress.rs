@@ -46,8 +46,9 @@ impl Progress {
 
     /// Shows where the topology stands, and reports that are new.
     pub(crate) fn update(&mut self, status: &TopologyStatus) {
-        for report in new_reports(&self.shown, &status.reports) {
-            self.say(&report_line(report));
+        for same in new_reports(&self.shown, &status.reports).chunk_by(|a, b| a == b) {
+            let times = if same.len() == 1 { String::new() } else { format!(" ({} times)", same.len()) };
+            self.say(&format!("{}{times}", report_line(&same[0])));
         }
         self.shown.clone_from(&status.reports);
         let emitted = status.components.iter().map(|c| c.emitted).sum();
