@@ -10,6 +10,7 @@ mod invalid;
 mod processes;
 mod processors;
 mod reactor;
+mod reasons;
 mod restarts;
 mod starts;
 mod support;
