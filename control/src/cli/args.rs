@@ -60,7 +60,7 @@ pub(crate) struct Global {
 // A topology to start or look at.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Source {
-    /// A YAML file, or a program that links the library
+    /// A YAML file (`-`: standard input), or a program that links the library
     #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: PathBuf,
 

@@ -3,12 +3,15 @@
 use super::Context;
 use super::args::Source;
 use super::failure::Failure;
+use crate::executor;
 use egret_dataplane::plan::{Config, LinkedProgram, Program, Topology};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +26,8 @@ const WORDS_MAX_BYTES: u64 = 16 << 10;
 /// Wrong usage, with every problem that was found.
 pub(crate) fn topology(context: &Context, source: &Source) -> Result<Topology, Failure> {
     let overrides = context.overrides()?;
-    let path = &source.topology;
+    let is_stdin = source.topology.as_os_str() == "-";
+    let path = if is_stdin { Path::new("/dev/stdin") } else { &source.topology };
     let metadata = fs::metadata(path).map_err(|error| {
         let hint = "; give a YAML file, or a program that links the library";
         Failure::usage(format!("cannot read topology {}: {error}{hint}", path.display()))
@@ -81,40 +85,22 @@ fn utf8(text: OsString) -> Result<String, Failure> {
     text.into_string().map_err(|text| Failure::usage(format!("{} is not UTF-8", text.display())))
 }
 
-/// A folder that goes when its owner does.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create() -> std::io::Result<Self> {
-        let number = getrandom::u64().map_err(std::io::Error::other)?;
-        let path = std::env::temp_dir().join(format!("egret-{}-{number:016x}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What the program writes when it is asked to describe itself.
+/// What the program writes when it is asked to describe itself. It writes into memory of this process, and the kernel
+/// ends it with this process: nothing is left, however this ends.
 fn describe(path: &Path, args: &[OsString]) -> Result<Vec<u8>, String> {
     let named = |error: std::io::Error| format!("cannot run {}: {error}", path.display());
-    let scratch = Scratch::create().map_err(named)?;
-    let answer = scratch.0.join("topology");
+    let mut answer = memory("egret-topology").map_err(named)?;
     // Into a file, so that a program that says much neither waits for a reader nor mixes with the result.
-    let mut words = File::options()
-        .create_new(true)
-        .read(true)
-        .write(true)
-        .open(scratch.0.join("words"))
-        .map_err(named)?;
+    let mut words = memory("egret-words").map_err(named)?;
+    let describe_to = format!("/proc/{}/fd/{}", std::process::id(), answer.as_raw_fd());
     let mut command = Command::new(path);
-    command.args(args).env("EGRET_ROLE", "describe").env("EGRET_DESCRIBE_TO", &answer).stdin(Stdio::null());
+    command
+        .args(args)
+        .env("EGRET_ROLE", "describe")
+        .env("EGRET_DESCRIBE_TO", describe_to)
+        .stdin(Stdio::null());
     command.stdout(words.try_clone().map_err(named)?).stderr(words.try_clone().map_err(named)?);
-    let mut child = command.spawn().map_err(named)?;
+    let mut child = executor::spawn_bound(&mut command).map_err(named)?;
     let status = wait(&mut child, DESCRIBE_LIMIT).map_err(named)?;
     let said = last_words(&mut words);
     match status {
@@ -126,13 +112,23 @@ fn describe(path: &Path, args: &[OsString]) -> Result<Vec<u8>, String> {
         Some(status) if !status.success() => {
             Err(format!("{} could not describe its topology ({status}){said}", path.display()))
         }
-        Some(_) => fs::read(&answer).map_err(|_| {
-            format!(
-                "{} described no topology: it must end its `main` with `egret::main(topology)`{said}",
-                path.display()
-            )
-        }),
+        Some(_) => {
+            let mut text = Vec::new();
+            answer.read_to_end(&mut text).map_err(named)?;
+            if text.is_empty() {
+                return Err(format!(
+                    "{} described no topology: it must end its `main` with `egret::main(topology)`{said}",
+                    path.display()
+                ));
+            }
+            Ok(text)
+        }
     }
+}
+
+/// A file without a name.
+fn memory(name: &str) -> std::io::Result<File> {
+    Ok(memfd_create(name, MemfdFlags::CLOEXEC)?.into())
 }
 
 /// Waits for the child, and kills one that takes longer than `limit`.

@@ -22,6 +22,8 @@ mod wards;
 
 pub use failure::Failure;
 pub use starts::Starts;
+pub(crate) use session::TERMINATED;
+pub(crate) use spawn::spawn_bound;
 
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::plan::{Component, PackingPlan, Program, Topology};

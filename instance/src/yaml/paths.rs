@@ -3,10 +3,13 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The real, absolute folder that `file` stands in.
+/// The real, absolute folder that `file` stands in; the working folder for what stands in none, such as a pipe.
 pub(super) fn folder_of(file: &Path) -> io::Result<PathBuf> {
+    let here = Path::new(".");
     let parent = file.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = parent.unwrap_or(Path::new(".")).canonicalize()?;
+    let folder = parent.unwrap_or(here).canonicalize()?;
+    let is_stream = folder.starts_with("/dev") || folder.starts_with("/proc") || !file.metadata()?.is_file();
+    let folder = if is_stream { here.canonicalize()? } else { folder };
     if folder.to_str().is_none() {
         let message = format!("the folder's name {} is no UTF-8 text", folder.display());
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, message));
@@ -37,6 +40,15 @@ pub(super) fn absolute(folder: &Path, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_stands_in_the_working_folder() {
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        for stream in ["/dev/null", "/proc/self/stat", "Cargo.toml"] {
+            assert_eq!(folder_of(Path::new(stream)).unwrap(), here, "{stream}");
+        }
+        assert_eq!(folder_of(Path::new("src/lib.rs")).unwrap(), here.join("src"));
+    }
 
     #[test]
     fn paths_become_absolute() {
