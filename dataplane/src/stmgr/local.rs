@@ -4,12 +4,13 @@ use super::driver::{Conn, Stmgr};
 use super::options::{SOCKET_NAME, StmgrError};
 use super::route::Slot;
 use super::sinks::ControlSink;
-use crate::ids::Incarnation;
+use crate::ids::{Incarnation, TaskId};
 use crate::memory::{Channel, ChannelEnd, OUT_SLOTS, Waker};
-use crate::message::{InstanceAccepted, Message, PROTOCOL_VERSION, RegisterInstance};
+use crate::message::{InstanceAccepted, Message, PROTOCOL_VERSION, RegisterInstance, Report, Severity};
 use crate::net::link::{Body, FrameLimits, Outgoing};
 use crate::net::reactor::{ConnId, RecvBuf};
 use crate::net::session::Session;
+use crate::plan::Role;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{self, IoSlice};
@@ -34,6 +35,8 @@ pub(super) struct Local {
     pub(super) waker: Waker,
     pub(super) incarnation: Incarnation,
     pub(super) pid: u32,
+    /// It has said why it will end.
+    explained: bool,
 }
 
 /// Listens in the container's folder, in place of whoever did before. The path goes through the open folder, since it
@@ -82,7 +85,12 @@ impl Stmgr {
                 (Message::RegisterInstance(register), None) => {
                     local.slot = self.register_instance(conn, &register)?;
                 }
-                (Message::Report(report), Some(_)) => self.report(report),
+                (Message::Report(report), Some(slot)) => {
+                    if let (Severity::Fatal, Some(present)) = (report.severity, &mut self.locals[slot.at()]) {
+                        present.explained = true;
+                    }
+                    self.report(report);
+                }
                 (Message::Latency(latency), Some(slot)) => self.latency(slot, latency)?,
                 _ => return Err("it sent a message that is not for a stmgr".to_owned()),
             }
@@ -124,6 +132,7 @@ impl Stmgr {
             waker: channel.instance_waker(),
             incarnation: register.incarnation,
             pid: register.pid,
+            explained: false,
         });
         self.core.attach(slot);
         self.registration.instance_up(slot, &mut self.actions);
@@ -205,9 +214,25 @@ impl Stmgr {
         }
         let task = self.core.routes().tasks[slot.at()];
         let last = local.end.counters.load(task, local.incarnation);
+        if !local.explained && !self.core.has_ended(slot) && !self.registration.is_stopped() {
+            self.report_death(task, local.pid);
+        }
         self.core.detach(slot, last.executed);
         self.registration.instance_down(slot);
         info!(%task, pid = local.pid, "instance gone");
         self.last_words(last);
+    }
+
+    /// Tells of a process that nobody asked to end, and that did not say why it did.
+    fn report_death(&mut self, task: TaskId, pid: u32) {
+        let topology = &self.options.topology;
+        let Some((component, _)) = topology.component_of(task) else { return };
+        let component = &topology.components[usize::from(component.0)];
+        let begins_anew = match component.role {
+            Role::Spout => ", and a spout begins anew unless it keeps its place: tuples may come twice",
+            Role::Bolt => "",
+        };
+        let message = format!("its process {pid} ended too early; it is started again{begins_anew}");
+        self.report(Report { component: component.id.clone(), task, severity: Severity::Warning, message });
     }
 }

@@ -73,6 +73,12 @@ impl Registration {
         self.plan.as_ref().map_or(Epoch(0), |plan| plan.epoch)
     }
 
+    /// Whether the topology is over, so that instances leave.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.state == RunState::Stopped
+    }
+
     /// Whether the tmaster is to be looked for.
     #[must_use]
     pub fn wants_tmaster(&self) -> bool {
