@@ -21,9 +21,8 @@ mod supervisor;
 mod wards;
 
 pub use failure::Failure;
-pub use starts::Starts;
-pub(crate) use session::TERMINATED;
 pub(crate) use spawn::spawn_bound;
+pub use starts::Starts;
 
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::plan::{Component, PackingPlan, Program, Topology};

@@ -6,7 +6,7 @@ use super::schema::no_stream;
 use super::types::ComponentType;
 use crate::topology::Factory;
 use crate::{Bolt, BoltCollector, Context, Held, Input, Result, Row, Value};
-use egret_dataplane::plan::Role;
+use egret_dataplane::plan::{Role, config};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub struct FileSink {
     buffer: Vec<u8>,
     /// The inputs whose lines are in the buffer.
     held: Vec<Held>,
+    /// What fails comes again: the spouts replay it.
+    replayed: bool,
 }
 
 struct Out {
@@ -73,7 +75,7 @@ struct Out {
 
 /// A file cannot be written.
 #[derive(thiserror::Error, Debug)]
-#[error("cannot write {}: {source}", if path.as_os_str() == STANDARD { "standard output".to_owned() } else { format!("`{}`", path.display()) })]
+#[error("cannot write {}", if path.as_os_str() == STANDARD { "standard output".to_owned() } else { format!("`{}`", path.display()) })]
 pub struct SinkError {
     /// The file.
     pub path: PathBuf,
@@ -84,7 +86,14 @@ pub struct SinkError {
 impl FileSink {
     /// Writes this file, with the fields joined by tabs.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), json: false, out: None, buffer: Vec::new(), held: Vec::new() }
+        Self {
+            path: path.into(),
+            json: false,
+            out: None,
+            buffer: Vec::new(),
+            held: Vec::new(),
+            replayed: false,
+        }
     }
 
     /// Writes JSON objects instead, one per line.
@@ -103,36 +112,52 @@ impl FileSink {
         SinkError { path: self.path.clone(), source }
     }
 
-    /// Writes what is gathered, and acks it; fails it when that is not possible.
+    /// Writes what is gathered, and acks it. When that is not possible it fails, to be replayed; where nothing is
+    /// replayed it is kept for the next time, so that a disk that is full for a while costs nothing.
     fn write_out(&mut self, collector: &mut BoltCollector) -> Result<()> {
         let written = self.write();
-        for input in self.held.drain(..) {
-            if written.is_ok() { collector.ack(&input)? } else { collector.fail(&input)? }
+        if written.is_ok() || self.replayed {
+            self.buffer.clear();
+            for input in self.held.drain(..) {
+                if written.is_ok() { collector.ack(&input)? } else { collector.fail(&input)? }
+            }
         }
         Ok(written?)
     }
 
+    /// Writes what is gathered; after an error the buffer begins with what is not written.
     fn write(&mut self) -> Result<(), SinkError> {
-        let written = match &mut self.out {
-            Some(out) if !self.buffer.is_empty() => out.write(&self.buffer),
-            _ => Ok(()),
-        };
-        self.buffer.clear();
-        written.map_err(|error| self.failed(error))
+        let Some(out) = &mut self.out else { return Ok(()) };
+        let (done, outcome) = out.write(&self.buffer);
+        self.buffer.drain(..done);
+        outcome.map_err(|error| self.failed(error))
     }
 }
 
 impl Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let result = self.file.write_all(bytes);
-        if let Some(written) = &mut self.written {
-            match &result {
-                Ok(()) => *written += bytes.len() as u64,
-                // No half line, which the next one would be stuck to.
-                Err(_) => cut(&mut self.file, *written)?,
+    /// Says how much is written for good, and what stood in the way of the rest.
+    fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.write(&bytes[done..]) {
+                Ok(0) => return self.stuck(done, io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.stuck(done, error),
             }
         }
-        result
+        if let Some(written) = &mut self.written {
+            *written += bytes.len() as u64;
+        }
+        (done, Ok(()))
+    }
+
+    fn stuck(&mut self, done: usize, error: io::Error) -> (usize, io::Result<()>) {
+        match self.written {
+            // No half line, which the next one would be stuck to.
+            Some(written) => (0, cut(&mut self.file, written).and(Err(error))),
+            None => (done, Err(error)),
+        }
     }
 }
 
@@ -146,10 +171,15 @@ impl Bolt for FileSink {
         let out = open(&self.path, context.incarnation().0 > 1 || begun.exists());
         self.out = Some(out.map_err(|error| self.failed(error))?);
         File::create(begun)?;
+        self.replayed = !context.config().is(config::RELIABILITY_MODE, "ATMOST_ONCE");
         Ok(())
     }
 
     fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
+        // What could not be written and is kept must not grow: this tuple is not taken in, and fails alone.
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.write_out(out)?;
+        }
         let before = self.buffer.len();
         let row = input.row()?;
         let written =
@@ -160,7 +190,14 @@ impl Bolt for FileSink {
             return Err(error);
         }
         self.held.push(input.hold());
-        if self.buffer.len() >= BUFFER_BYTES { self.write_out(out) } else { Ok(()) }
+        if self.buffer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        match self.write_out(out) {
+            // Kept, and told when the next one comes or at the end.
+            Err(_) if !self.replayed => Ok(()),
+            written => written,
+        }
     }
 
     fn tick(&mut self, out: &mut BoltCollector) -> Result<()> {
@@ -178,7 +215,7 @@ impl Bolt for FileSink {
     /// Too late to ack; what was not acked comes again.
     fn cleanup(&mut self) {
         if let Err(error) = self.write() {
-            tracing::error!("{error}");
+            tracing::error!("{}", crate::Error::from(error));
         }
     }
 }
@@ -263,7 +300,7 @@ fn write_json(row: &Row<'_>, line: &mut Vec<u8>) -> Result<()> {
 mod tests {
     use super::super::testing::Bench;
     use crate::Value;
-    use egret_dataplane::plan::FieldKind;
+    use egret_dataplane::plan::{FieldKind, config};
     use serde_json::json;
     use std::fs;
     use std::path::Path;
@@ -342,7 +379,8 @@ mod tests {
         assert_eq!(bolt.counts(), (0, 2, 0));
         bolt.execute_texts(&["zzzzzzzz"]).unwrap();
         assert_eq!(bolt.counts(), (0, 4, 0));
-        let mut full = sink(Path::new("/dev/full")).start().unwrap();
+        let mut full =
+            sink(Path::new("/dev/full")).config(config::RELIABILITY_MODE, "ATLEAST_ONCE").start().unwrap();
         full.execute_texts(&["x", "y"]).unwrap();
         full.idle().unwrap_err();
         assert_eq!(full.counts(), (0, 0, 2));
@@ -356,15 +394,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let mut out = super::open(&path, false).unwrap();
-        out.write(b"whole\n").unwrap();
+        out.write(b"whole\n").1.unwrap();
         // A file that cannot be written, of which half a line came through.
         let readable = fs::File::open(&path).unwrap();
         let mut writable = std::mem::replace(&mut out.file, readable);
         std::io::Write::write_all(&mut writable, b"hal").unwrap();
-        assert!(out.write(b"half\n").is_err());
+        assert!(out.write(b"half\n").1.is_err());
         out.file = writable;
         super::cut(&mut out.file, out.written.unwrap()).unwrap();
-        out.write(b"next\n").unwrap();
+        out.write(b"next\n").1.unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole\nnext\n");
     }
 
@@ -393,5 +431,13 @@ mod tests {
         full.execute_texts(&["x"]).unwrap();
         let error = full.finish().unwrap_err().to_string();
         assert!(error.starts_with("cannot write `/dev/full`: No space left"), "{error}");
+    }
+
+    #[test]
+    fn a_sink_that_could_not_write_before_says_so_at_its_end() {
+        let mut full = sink(Path::new("/dev/full")).start().unwrap();
+        full.execute_texts(&["x"]).unwrap();
+        full.idle().unwrap_err();
+        full.finish().unwrap_err();
     }
 }

@@ -42,18 +42,6 @@ fn a_process_that_ends_too_early_is_named() {
     flow.complete(1);
 }
 
-/// The rest of it could wait for that container for ever.
-#[test]
-fn a_run_fails_when_one_of_its_executors_is_told_to_end() {
-    let cluster = cluster!();
-    let flow = Flow::start(&cluster, &[]);
-    let executor = one(&flow.first, |p| p.role == "executor" && p.container == 1);
-    signal(executor.pid, Signal::TERM);
-    let run = flow.run.finish().expect(1);
-    assert!(run.stderr.contains("the executor of container 1 was told to end by a signal"), "{run}");
-    cluster.wait_until_clean(false);
-}
-
 /// As `nohup` starts it.
 #[test]
 fn a_hang_up_that_is_ignored_stays_ignored() {
