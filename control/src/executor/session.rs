@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 use crate::layout::{ContainerDir, ExecutorPresence, ProcessName, RUNNER_PID_ENV, WorkDir};
 use crate::logs::{Retention, RotatedLog};
 use crate::scheduler::sweep;
-use crate::state::{Execution, ExecutionMode, State};
+use crate::state::{Execution, ExecutionMode, State, StateError};
 use anyhow::Context;
 use egret_dataplane::ids::{ContainerId, Incarnation};
 use egret_dataplane::plan::{PackingPlan, Topology, config};
@@ -225,7 +225,11 @@ fn clean_up_for_runner(
     }
     clear_dead_containers(execution, work_dir, ContainerDir::remove)?;
     work_dir.remove()?;
-    // Another execution may have the name by now.
+    // Another execution may have the name by now, or be about to take it: who holds the lock clears what is left.
+    let _lock = match state.lock(name, Duration::ZERO) {
+        Err(StateError::Held { .. }) => return Ok(()),
+        lock => lock?,
+    };
     if state.execution(name)?.is_some_and(|present| present.id == execution.id) {
         state.remove(name)?;
     }
