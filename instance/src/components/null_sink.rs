@@ -10,7 +10,7 @@ use egret_dataplane::plan::Role;
 pub(super) static TYPE: ComponentType = ComponentType {
     name: "null-sink",
     role: Role::Bolt,
-    help: "counts tuples and measures their latency",
+    help: "takes every tuple and drops it; the runtime counts them",
     args: &[],
     outputs: no_stream,
     check: |_, _| Ok(()),
