@@ -78,9 +78,12 @@ enum State {
 }
 
 /// A root of an input.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct TiedRoot {
-    pub(super) root: Root,
+    /// Spout and incarnation. The root is kept in the two words that it is read as, so that they come out of the store
+    /// buffer as they went in.
+    owner: u64,
+    id: u64,
     /// The xor of the edges that were anchored here for this root: added to the ledger by the ack.
     xor: Cell<u64>,
 }
@@ -88,13 +91,14 @@ pub(super) struct TiedRoot {
 impl TiedRoot {
     #[inline]
     fn new(root: Root) -> Self {
-        Self { root, xor: Cell::new(0) }
+        let owner = u64::from(root.spout.0) | u64::from(root.incarnation.0) << 32;
+        Self { owner, id: root.id, xor: Cell::new(0) }
     }
-}
 
-impl Default for TiedRoot {
-    fn default() -> Self {
-        Self::new(Root { spout: TaskId(0), incarnation: Incarnation(0), id: 0 })
+    #[inline]
+    pub(super) fn root(&self) -> Root {
+        let (spout, incarnation) = (TaskId(self.owner as u32), Incarnation((self.owner >> 32) as u32));
+        Root { spout, incarnation, id: self.id }
     }
 }
 

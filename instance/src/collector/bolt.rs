@@ -81,7 +81,7 @@ impl BoltCollector {
         match tie.root_count() {
             0 => self.emitter.emit(payload, target, &[]).map(drop),
             1 => {
-                let edges = self.emitter.emit(payload, target, std::slice::from_ref(&tie.first().root))?;
+                let edges = self.emitter.emit(payload, target, std::slice::from_ref(&tie.first().root()))?;
                 self.emitter.grow(tie, 0, edges)
             }
             _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),

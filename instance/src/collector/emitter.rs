@@ -144,26 +144,26 @@ impl Emitter {
     pub(super) fn ack(&mut self, tie: &Tie) -> Result<(), EmitError> {
         match tie.root_count() {
             0 => Ok(()),
-            1 => self.lanes.tell(AckKind::Ack, tie.first().root, tie.acked(tie.first())),
+            1 => self.lanes.tell(AckKind::Ack, tie.first().root(), tie.acked(tie.first())),
             _ => self.ack_all(tie),
         }
     }
 
     #[inline(never)]
     fn ack_all(&mut self, tie: &Tie) -> Result<(), EmitError> {
-        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Ack, tied.root, tie.acked(tied)))
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Ack, tied.root(), tie.acked(tied)))
     }
 
     /// Tells them that it failed.
     pub(super) fn fail(&mut self, tie: &Tie) -> Result<(), EmitError> {
-        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Fail, tied.root, 0))
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Fail, tied.root(), 0))
     }
 
     /// Adds edges to the tree of the root at a position of this input.
     #[inline]
     pub(super) fn grow(&mut self, tie: &Tie, position: usize, edges: u64) -> Result<(), EmitError> {
         let tied = tie.at(position);
-        if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root, edges) }
+        if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root(), edges) }
     }
 
     /// Pushes every open block of acks. To be called before the block that held the tuples acked is given back: then a
@@ -171,6 +171,13 @@ impl Emitter {
     #[inline]
     pub fn flush_acks(&mut self) {
         self.lanes.flush_acks();
+    }
+
+    /// Whether some block of acks is not pushed yet.
+    #[inline]
+    #[must_use]
+    pub fn has_open_acks(&self) -> bool {
+        self.lanes.open_acks() > 0
     }
 
     /// Pushes every open block. To be called before the task waits or ends, and once in a flush interval.

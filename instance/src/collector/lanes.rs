@@ -179,6 +179,12 @@ impl Lanes {
         }
     }
 
+    /// How many blocks of acks and fails are open.
+    #[inline]
+    pub(super) fn open_acks(&self) -> usize {
+        self.acks.open_count()
+    }
+
     /// Drops every open block.
     pub(super) fn discard(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.batch = None);

@@ -2,7 +2,7 @@
 
 use super::emitter::RootSource;
 use super::{EmitError, Emitter, Fields, Payload, SpoutEmission, Target};
-use crate::ledger::{Ledger, Outcome};
+use crate::ledger::{Closed, Ledger, Outcome};
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
 use std::collections::VecDeque;
@@ -13,16 +13,23 @@ pub struct SpoutCollector<Id> {
     source: Option<RootSource>,
     /// The ids of the trees in flight, by slot of the ledger.
     ids: Vec<Option<Id>>,
+    /// How many were emitted with an id.
+    begun: u64,
     /// Ids whose trees have ended, in order, not given to the spout: those that had to make room within a call of
-    /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
+    /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it. After them come those of `closed` from
+    /// `given` on.
     ended: VecDeque<(Id, Outcome)>,
+    closed: Vec<Closed>,
+    given: usize,
 }
 
 impl<Id> SpoutCollector<Id> {
     /// Over an emitter; the runtime and tests make it.
     #[must_use]
     pub fn new(emitter: Emitter) -> Self {
-        Self { source: emitter.root_source(), emitter, ids: Vec::new(), ended: VecDeque::new() }
+        let source = emitter.root_source();
+        let (ids, ended, closed) = (Vec::new(), VecDeque::new(), Vec::new());
+        Self { emitter, source, ids, begun: 0, ended, closed, given: 0 }
     }
 
     /// Begins to emit a tuple.
@@ -55,6 +62,7 @@ impl<Id> SpoutCollector<Id> {
             self.ended.push_back((id, Outcome::Acked));
             return Ok(());
         };
+        self.begun += 1;
         let begun = source.ledger.borrow_mut().begin();
         let (spout, incarnation) = (source.spout, source.incarnation);
         let root = match begun {
@@ -110,12 +118,27 @@ impl<Id> SpoutCollector<Id> {
     #[inline]
     fn next_closed(&mut self) -> Option<(Id, Outcome)> {
         loop {
-            let closed = self.source.as_ref()?.ledger.borrow_mut().next_closed()?;
-            // An id was kept for each root; without it there is nobody to tell.
-            if let Some(id) = self.ids.get_mut(closed.slot as usize).and_then(Option::take) {
-                return Some((id, closed.outcome));
+            while let Some(closed) = self.closed.get(self.given) {
+                self.given += 1;
+                // An id was kept for each root; without it there is nobody to tell.
+                if let Some(id) = self.ids.get_mut(closed.slot()).and_then(Option::take) {
+                    return Some((id, closed.outcome()));
+                }
+            }
+            self.closed.clear();
+            self.given = 0;
+            if !self.source.as_ref()?.ledger.borrow_mut().take_closed(&mut self.closed) {
+                return None;
             }
         }
+    }
+
+    /// Whether there is an id to give to the spout.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+            || !self.closed.is_empty()
+            || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_closed())
     }
 
     /// The next id to give to the spout, counted. To be called when no call of the spout is under way: only then has it
@@ -137,9 +160,15 @@ impl<Id> SpoutCollector<Id> {
         ended
     }
 
-    /// Whether the spout should not be asked for tuples now: as many trees are in flight as may be.
+    /// How many were emitted with an id so far.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.source.as_ref().is_some_and(|source| source.ledger.borrow().is_full())
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// How many may be emitted with an id before as many trees are in flight as may be.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        self.source.as_ref().map_or(u64::MAX, |source| u64::from(source.ledger.borrow().room()))
     }
 }

@@ -11,7 +11,7 @@
 //! nothing can meet it.
 //!
 //! The life of a slot: free → [`begin`](Ledger::begin) → [`commit`](Ledger::commit) → closed, when its tree is complete, fails or
-//! times out → handed out by [`next_closed`](Ledger::next_closed) → free. While it is being emitted, acks may come for it
+//! times out → handed out by [`take_closed`](Ledger::take_closed) → free. While it is being emitted, acks may come for it
 //! already: its value holds a placeholder until `commit`, so they do not complete it.
 
 use super::latency::CompleteLatency;
@@ -25,7 +25,7 @@ const GENERATION: u64 = 1 << SLOT_BITS;
 const NOT_IN_FLIGHT: u64 = 1;
 /// The value of a root that is being emitted: any odd number, as improbable as an xor of edges as any other.
 const PLACEHOLDER: u64 = 0xd6e8_feb8_6659_fd93;
-/// The stamp of a root whose turn is not over.
+/// The stamp of a root that is being emitted.
 const UNSTAMPED: u64 = u64::MAX;
 
 /// What a ledger allows.
@@ -48,20 +48,40 @@ pub enum Outcome {
     TimedOut,
 }
 
-/// A tree that ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// Its slot, which is free again.
-    pub slot: u32,
+/// A tree that ended: its slot, and how.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Closed(u32);
+
+impl Closed {
+    #[inline]
+    fn new(slot: usize, outcome: Outcome) -> Self {
+        Self(slot as u32 | (outcome as u32) << SLOT_BITS)
+    }
+
+    /// Its slot.
+    #[inline]
+    #[must_use]
+    pub fn slot(self) -> usize {
+        Ledger::slot_of(u64::from(self.0))
+    }
+
     /// How it ended.
-    pub outcome: Outcome,
+    #[inline]
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self.0 >> SLOT_BITS {
+            0 => Outcome::Acked,
+            1 => Outcome::Failed,
+            _ => Outcome::TimedOut,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     id: u64,
     value: u64,
-    /// The end of the turn that emitted it, in microseconds.
+    /// The beginning of the turn that emitted it, or the end if that was long.
     stamp_us: u64,
 }
 
@@ -70,13 +90,14 @@ pub struct Ledger {
     /// As many as were ever in flight at once.
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Emitted since the last stamp.
-    fresh: Vec<u32>,
-    /// Closed and, from `handed_out` on, not handed out.
+    /// Closed and not handed out.
     closed: Vec<Closed>,
-    handed_out: usize,
     in_flight: u32,
     max_pending: u32,
+    /// When this turn began, and whether it has emitted a root.
+    turn_us: u64,
+    has_emitted: bool,
+    /// When the acks came that are applied now.
     now_us: u64,
     /// Trees completed at `now_us` that all took `run_us`.
     run: u64,
@@ -94,11 +115,11 @@ impl Ledger {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            fresh: Vec::new(),
             closed: Vec::new(),
-            handed_out: 0,
             in_flight: 0,
             max_pending,
+            turn_us: 0,
+            has_emitted: false,
             now_us: 0,
             run: 0,
             run_us: 0,
@@ -122,12 +143,12 @@ impl Ledger {
         self.in_flight
     }
 
-    /// Whether no root may be emitted now: [`begin`](Self::begin) would refuse.
+    /// How many roots may be emitted now.
     #[inline]
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.in_flight >= self.window.limit()
-            || (self.free.is_empty() && self.slots.len() >= self.max_pending as usize)
+    pub fn room(&self) -> u32 {
+        let slots = self.free.len() + self.max_pending as usize - self.slots.len();
+        self.window.limit().saturating_sub(self.in_flight).min(slots as u32)
     }
 
     /// Opens a root that is about to be emitted, and says its id; `None` when as many are in flight as may be, or as
@@ -161,8 +182,11 @@ impl Ledger {
     /// The root is emitted, and this is the xor of the edges of its copies. Without any it is complete.
     #[inline]
     pub fn commit(&mut self, id: u64, edges: u64) {
+        self.has_emitted = true;
+        if let Some(slot) = self.slots.get_mut(Self::slot_of(id)) {
+            slot.stamp_us = self.turn_us;
+        }
         self.ack(id, edges ^ PLACEHOLDER);
-        self.fresh.push(Self::slot_of(id) as u32);
     }
 
     /// The root was not emitted: it is as if it had not been begun.
@@ -177,7 +201,7 @@ impl Ledger {
             }
             // It failed before it was emitted in full.
             _ => {
-                if let Some(at) = self.closed.iter().rposition(|c| c.slot as usize == index) {
+                if let Some(at) = self.closed.iter().rposition(|c| c.slot() == index) {
                     self.closed.remove(at);
                     self.free.push(index as u32);
                 }
@@ -186,7 +210,7 @@ impl Ledger {
     }
 
     /// Xors an edge, or several, into a tree. A root that is not in flight is left out.
-    #[inline]
+    #[inline(always)]
     pub fn ack(&mut self, id: u64, xor: u64) {
         let Some(slot) = self.slots.get_mut(Self::slot_of(id)) else { return };
         if slot.id != id {
@@ -195,15 +219,18 @@ impl Ledger {
         slot.value ^= xor;
         if slot.value == 0 {
             let took_us = self.now_us.saturating_sub(slot.stamp_us);
-            slot.id ^= NOT_IN_FLIGHT;
-            if took_us != self.run_us {
-                self.end_run();
-                self.run_us = took_us;
-            }
-            self.run += 1;
-            self.in_flight -= 1;
-            self.closed.push(Closed { slot: Self::slot_of(id) as u32, outcome: Outcome::Acked });
+            self.close(Self::slot_of(id), Outcome::Acked);
+            self.count(took_us);
         }
+    }
+
+    #[inline]
+    fn count(&mut self, took_us: u64) {
+        if took_us != self.run_us {
+            self.end_run();
+            self.run_us = took_us;
+        }
+        self.run += 1;
     }
 
     /// A tree has failed. A root that is not in flight is left out.
@@ -227,36 +254,33 @@ impl Ledger {
         self.slots.get(index).is_some_and(|slot| Self::slot_of(slot.id) == index)
     }
 
+    #[inline]
     fn close(&mut self, index: usize, outcome: Outcome) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.id ^= NOT_IN_FLIGHT;
             self.in_flight -= 1;
-            self.closed.push(Closed { slot: index as u32, outcome });
+            self.closed.push(Closed::new(index, outcome));
         }
     }
 
-    /// The next tree that has ended, in the order in which they did. Its slot may be begun again at once.
+    /// Hands out the trees that have ended, in the order in which they did, into an empty list; whether there are any.
+    /// Their slots may be begun again at once.
     #[inline]
-    pub fn next_closed(&mut self) -> Option<Closed> {
-        let closed = self.closed.get(self.handed_out).copied();
-        match closed {
-            Some(closed) => {
-                self.handed_out += 1;
-                self.free.push(closed.slot);
-            }
-            None => {
-                self.closed.clear();
-                self.handed_out = 0;
-            }
+    pub fn take_closed(&mut self, into: &mut Vec<Closed>) -> bool {
+        if self.closed.is_empty() {
+            return false;
         }
-        closed
+        into.clear();
+        std::mem::swap(&mut self.closed, into);
+        self.free.extend(into.iter().map(|closed| closed.slot() as u32));
+        true
     }
 
     /// Whether there is a tree to hand out.
     #[inline]
     #[must_use]
     pub fn has_closed(&self) -> bool {
-        self.closed.len() > self.handed_out
+        !self.closed.is_empty()
     }
 
     /// Acks that come from now on came at this time.
@@ -266,6 +290,7 @@ impl Ledger {
         self.now_us = now_us;
     }
 
+    #[inline(never)]
     fn end_run(&mut self) {
         if self.run > 0 {
             self.latency.record(self.run_us, self.run);
@@ -274,17 +299,26 @@ impl Ledger {
         }
     }
 
-    /// The turn is over, or about to wait: what it has emitted so far may take its time from now on.
+    /// A turn is over, or about to wait, and the next begins. The time of what it has emitted begins now.
     #[inline]
-    pub fn stamp(&mut self, now_us: u64) {
-        if !self.fresh.is_empty() {
-            for index in self.fresh.drain(..) {
-                if let Some(slot) = self.slots.get_mut(index as usize) {
-                    slot.stamp_us = now_us;
-                }
+    pub fn turn(&mut self, now_us: u64) {
+        if self.has_emitted {
+            self.has_emitted = false;
+            if self.timeouts.was_long(self.turn_us, now_us) {
+                self.stamp_again(now_us);
+            } else {
+                self.timeouts.stamped(self.turn_us);
             }
-            self.timeouts.emitted(now_us);
         }
+        self.turn_us = now_us;
+    }
+
+    #[cold]
+    fn stamp_again(&mut self, now_us: u64) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.stamp_us == self.turn_us) {
+            slot.stamp_us = now_us;
+        }
+        self.timeouts.stamped(now_us);
     }
 
     /// Closes the trees that took too long, if it is time to look for them.
@@ -334,16 +368,10 @@ impl Ledger {
         self.slots.len()
     }
 
-    /// What is to be handed out.
-    #[cfg(test)]
-    pub(super) fn closed(&self) -> &[Closed] {
-        &self.closed
-    }
-
     /// How many entries it has memory for, of whatever kind.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.slots.capacity() + self.free.capacity() + self.fresh.capacity() + self.closed.capacity()
+        self.slots.capacity() + self.free.capacity() + self.closed.capacity()
     }
 
     /// How long complete trees took.

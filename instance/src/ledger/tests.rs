@@ -18,11 +18,13 @@ fn emit(ledger: &mut Ledger, edge: u64) -> u64 {
 }
 
 fn closed(ledger: &mut Ledger) -> Vec<Closed> {
-    std::iter::from_fn(|| ledger.next_closed()).collect()
+    let mut closed = Vec::new();
+    ledger.take_closed(&mut closed);
+    closed
 }
 
 fn outcomes(ledger: &mut Ledger) -> Vec<Outcome> {
-    closed(ledger).into_iter().map(|closed| closed.outcome).collect()
+    closed(ledger).into_iter().map(Closed::outcome).collect()
 }
 
 /// BR-001, hazard 1: a tree may take all of the timeout whenever it is emitted, and one that takes longer fails soon after.
@@ -31,7 +33,7 @@ fn timeouts_are_exact() {
     for timeout_us in [S, 2 * S, 6 * S, 30 * S] {
         let mut ledger = ledger(1000, timeout_us);
         let (mut acks, mut ends) = (BTreeMap::new(), BTreeMap::new());
-        let mut seen = BTreeMap::new();
+        let (mut seen, mut in_slot) = (BTreeMap::new(), BTreeMap::new());
         let step_us = 5 * MS;
         for now_us in (0..4 * timeout_us).step_by(step_us as usize) {
             // One that is acked in time and one that never is, at 40 phases of the timeout.
@@ -39,11 +41,13 @@ fn timeouts_are_exact() {
                 let phase = now_us * 40 / timeout_us;
                 let acked = emit(&mut ledger, 7);
                 acks.insert(now_us + timeout_us * (70 + phase * 28 / 40) / 100, acked);
-                ends.insert(Ledger::slot_of(acked), (now_us, Outcome::Acked));
+                ends.insert(acked, (now_us, Outcome::Acked));
+                in_slot.insert(Ledger::slot_of(acked), acked);
                 let never = emit(&mut ledger, 7);
-                ends.insert(Ledger::slot_of(never), (now_us, Outcome::TimedOut));
+                ends.insert(never, (now_us, Outcome::TimedOut));
+                in_slot.insert(Ledger::slot_of(never), never);
             }
-            ledger.stamp(now_us);
+            ledger.turn(now_us);
             ledger.set_now(now_us);
             acks.retain(|&at, &mut id| {
                 let due = at <= now_us;
@@ -53,14 +57,14 @@ fn timeouts_are_exact() {
                 !due
             });
             ledger.expire(now_us);
-            // Slots are not handed out again, so that each names one root here.
-            for Closed { slot, outcome } in ledger.closed().to_vec() {
-                seen.entry(slot as usize).or_insert((now_us, outcome));
+            // A slot is used again, so it is told by the root that was in it.
+            for closed in closed(&mut ledger) {
+                seen.insert(in_slot[&closed.slot()], (now_us, closed.outcome()));
             }
         }
         assert_eq!(ends.len(), 82);
-        for (slot, (emitted_us, expected)) in ends {
-            let (at_us, outcome) = seen[&slot];
+        for (root, (emitted_us, expected)) in ends {
+            let (at_us, outcome) = seen[&root];
             assert_eq!(outcome, expected, "timeout {timeout_us}, emitted at {emitted_us}");
             if outcome == Outcome::TimedOut {
                 let took = at_us - emitted_us;
@@ -74,6 +78,37 @@ fn timeouts_are_exact() {
     }
 }
 
+/// A turn may take long: user code does, or it waits. Its trees have their time from its end on.
+#[test]
+fn a_long_turn_takes_nothing_from_its_trees() {
+    let mut ledger = ledger(10, S);
+    ledger.turn(3 * S);
+    emit(&mut ledger, 1);
+    ledger.turn(9 * S);
+    emit(&mut ledger, 1);
+    ledger.expire(9 * S);
+    ledger.turn(9 * S + 10 * MS);
+    ledger.expire(10 * S - 1);
+    assert!(!ledger.has_closed());
+    ledger.expire(10 * S + 100 * MS);
+    assert_eq!(outcomes(&mut ledger), [Outcome::TimedOut; 2]);
+}
+
+/// What is being emitted while the task waits has not begun to take its time.
+#[test]
+fn a_wait_in_an_emission_takes_nothing_from_it() {
+    let mut ledger = ledger(10, S);
+    ledger.turn(1);
+    let id = ledger.begin().unwrap();
+    ledger.turn(2);
+    ledger.expire(8 * S);
+    ledger.commit(id, 1);
+    ledger.turn(8 * S);
+    ledger.expire(9 * S - 1);
+    assert!(!ledger.has_closed());
+    assert!(ledger.next_look_us().is_some_and(|next| next <= 9 * S + 100 * MS));
+}
+
 /// BR-002: a fail that comes when the tree has timed out changes nothing and leaves nothing.
 #[test]
 fn a_late_fail_is_left_out() {
@@ -81,8 +116,8 @@ fn a_late_fail_is_left_out() {
     for round in 0..100 {
         let now_us = round * 10 * S;
         let id = emit(&mut ledger, 1);
-        ledger.stamp(now_us);
-        ledger.expire(now_us + 4 * S);
+        ledger.turn(now_us);
+        ledger.expire(now_us + 4 * S + 100 * MS);
         assert_eq!(outcomes(&mut ledger), [Outcome::TimedOut]);
         let successor = emit(&mut ledger, 2);
         assert_eq!(Ledger::slot_of(successor), Ledger::slot_of(id), "the slot is used again");
@@ -102,7 +137,7 @@ fn failed_trees_are_forgotten() {
     let mut ledger = ledger(1000, 30 * S);
     for round in 0..50_000 {
         let ids: Vec<_> = (0..100).map(|edge| emit(&mut ledger, edge + 1)).collect();
-        ledger.stamp(round);
+        ledger.turn(round);
         ids.into_iter().for_each(|id| ledger.fail(id));
         assert_eq!(outcomes(&mut ledger), [Outcome::Failed; 100]);
         assert!(ledger.is_empty());
@@ -118,7 +153,7 @@ fn ids_never_collide() {
     let mut all = Vec::new();
     let mut in_flight = std::collections::VecDeque::new();
     for n in 0..10_000u64 {
-        if ledger.is_full() {
+        if ledger.room() == 0 {
             // Out of order, so that slots are used again in any order.
             let id = if n % 3 == 0 { in_flight.pop_back() } else { in_flight.pop_front() };
             ledger.ack(id.unwrap(), 5);
@@ -157,7 +192,7 @@ fn acks_for_nothing_are_left_out() {
 fn pending_never_goes_below_zero() {
     let mut ledger = ledger(8, S);
     let ids: Vec<_> = (0..8).map(|edge| emit(&mut ledger, edge + 1)).collect();
-    ledger.stamp(0);
+    ledger.turn(0);
     for _ in 0..3 {
         ids.iter().for_each(|&id| ledger.fail(id));
         ledger.fail_all();
@@ -217,12 +252,12 @@ fn a_root_may_fail_before_it_is_emitted_in_full() {
 fn the_limit_holds_also_for_what_is_not_handed_out() {
     let mut ledger = ledger(2, S);
     let ids = [emit(&mut ledger, 1), emit(&mut ledger, 1)];
-    assert!(ledger.is_full());
+    assert!(ledger.room() == 0);
     assert_eq!(ledger.begin(), None);
     ledger.ack(ids[0], 1);
     assert_eq!(ledger.begin(), None, "its id is still with the collector");
     assert_eq!(closed(&mut ledger).len(), 1);
-    assert!(!ledger.is_full());
+    assert!(ledger.room() > 0);
     emit(&mut ledger, 1);
 }
 
@@ -230,18 +265,20 @@ fn the_limit_holds_also_for_what_is_not_handed_out() {
 fn an_empty_ledger_has_no_timer() {
     let mut ledger = ledger(4, S);
     assert_eq!(ledger.next_look_us(), None);
+    ledger.turn(5 * MS);
     let id = emit(&mut ledger, 1);
-    ledger.stamp(5 * MS);
-    assert_eq!(ledger.next_look_us(), Some(S + 5 * MS));
+    ledger.turn(6 * MS);
+    assert_eq!(ledger.next_look_us(), Some(S + 25 * MS), "5 ms, and 20 ms of slack");
     ledger.ack(id, 1);
     assert_eq!(ledger.next_look_us(), None);
 }
 
 #[test]
-fn latency_is_from_the_end_of_the_turn_to_the_ack() {
+fn latency_is_from_the_turn_to_the_ack() {
     let mut ledger = ledger(100, S);
+    ledger.turn(100);
     let ids: Vec<_> = (0..3).map(|_| emit(&mut ledger, 1)).collect();
-    ledger.stamp(100);
+    ledger.turn(200);
     ledger.set_now(400);
     ids[..2].iter().for_each(|&id| ledger.ack(id, 1));
     ledger.set_now(150_100);
@@ -260,12 +297,12 @@ fn trees_do_not_time_out_in_a_queue_that_the_spout_fills() {
     for now_ms in 0..240_000 {
         // The source: ten for each that the bolt executes, as far as it may. What timed out is among the next.
         for _ in 0..10 {
-            if ledger.is_full() {
+            if ledger.room() == 0 {
                 break;
             }
             queue.push_back(emit(&mut ledger, 1));
         }
-        ledger.stamp(now_ms * MS);
+        ledger.turn(now_ms * MS);
         ledger.set_now(now_ms * MS);
         if (now_ms * PER_S).is_multiple_of(1000)
             && let Some(id) = queue.pop_front()

@@ -5,10 +5,13 @@ use super::task::Task;
 use crate::collector::InputTable;
 use crate::topology::BoltRunner;
 use egret_dataplane::ids::TaskId;
-use egret_dataplane::memory::{Descriptor, DescriptorKind};
+use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock};
 use egret_dataplane::plan::config;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+
+/// Blocks that may wait to be given back together: a block of acks has room for what two blocks of small tuples hold.
+const MAX_DONE: usize = 2;
 
 /// Runs a bolt until the topology is over. `Err` is the exit code.
 pub(super) fn run(task: &mut Task, mut bolt: Box<dyn BoltRunner>) -> Result<(), u8> {
@@ -29,7 +32,11 @@ fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
     }
     let mut inputs = Inputs::new(task);
     loop {
-        task.commands(bolt.emitter())?;
+        if task.is_commanded() {
+            // What is kept belongs to the stmgr that gave it.
+            give_back(task, bolt, &mut inputs.done);
+            task.commands(bolt.emitter())?;
+        }
         if task.ended {
             task.wait_for_command();
             continue;
@@ -42,15 +49,17 @@ fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
         match next {
             Some(descriptor) if descriptor.kind == DescriptorKind::Data => {
                 inputs.busy = true;
-                execute(task, bolt, &inputs, descriptor)?;
+                execute(task, bolt, &mut inputs, descriptor)?;
             }
             Some(descriptor) => {
+                give_back(task, bolt, &mut inputs.done);
                 inputs.open.remove(&TaskId(descriptor.target));
                 if inputs.open.is_empty() {
                     finish(task, bolt);
                 }
             }
             None => {
+                give_back(task, bolt, &mut inputs.done);
                 if inputs.busy {
                     inputs.busy = false;
                     guard(|| bolt.idle()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
@@ -69,6 +78,8 @@ struct Inputs {
     /// Upstream tasks that have not ended.
     open: BTreeSet<TaskId>,
     ticks: Ticks,
+    /// Executed and not given back.
+    done: Vec<OwnedBlock>,
     /// Something was executed since the bolt was told that it is idle.
     busy: bool,
 }
@@ -82,13 +93,19 @@ impl Inputs {
             table: InputTable::new(topology, task.id),
             open: upstream.into_iter().flat_map(|c| topology.tasks(c)).map(TaskId).collect(),
             ticks: Ticks::new(topology.config.number(config::TICK_MS), Instant::now()),
+            done: Vec::with_capacity(MAX_DONE),
             busy: false,
         }
     }
 }
 
-/// Executes the tuples of a block and gives it back.
-fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: Descriptor) -> Result<(), u8> {
+/// Executes the tuples of a block, and gives it back or lets it wait for the next one.
+fn execute(
+    task: &mut Task,
+    bolt: &mut dyn BoltRunner,
+    inputs: &mut Inputs,
+    from: Descriptor,
+) -> Result<(), u8> {
     let Some(block) = task.queues.0.borrow().claim(&from) else {
         task.warn(&format!("the stmgr delivered block {}, which this task holds already", from.block));
         return Ok(());
@@ -99,6 +116,9 @@ fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: De
             match guard(|| bolt.execute(&mut tuples, turns)) {
                 Ok(more) => {
                     task.after_turns(bolt.emitter());
+                    if !bolt.emitter().has_open_acks() {
+                        give_back(task, bolt, &mut inputs.done);
+                    }
                     if !more {
                         break;
                     }
@@ -117,10 +137,21 @@ fn execute(task: &mut Task, bolt: &mut dyn BoltRunner, inputs: &Inputs, from: De
         },
         Err(error) => task.warn(&format!("a block was dropped: {error}")),
     }
-    // The acks first: when this process dies, what its blocks still held is what it had not acked.
-    bolt.emitter().flush_acks();
-    task.queues.0.borrow_mut().done(block);
+    inputs.done.push(block);
+    if inputs.done.len() >= MAX_DONE || !bolt.emitter().has_open_acks() {
+        give_back(task, bolt, &mut inputs.done);
+    }
     Ok(())
+}
+
+/// Gives executed blocks back. The acks first: when this process dies, what its blocks still held is what it had not
+/// acked.
+fn give_back(task: &mut Task, bolt: &mut dyn BoltRunner, done: &mut Vec<OwnedBlock>) {
+    if !done.is_empty() {
+        bolt.emitter().flush_acks();
+        let mut queues = task.queues.0.borrow_mut();
+        done.drain(..).for_each(|block| queues.done(block));
+    }
 }
 
 /// All inputs have ended.

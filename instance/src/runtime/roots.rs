@@ -31,12 +31,12 @@ impl Roots {
         now.saturating_duration_since(self.start).as_micros() as u64
     }
 
-    /// A turn is over, or the task is about to wait: what was emitted is stamped, what took too long is closed.
+    /// A turn is over, or the task is about to wait: what took too long is closed.
     #[inline]
     pub(crate) fn turn(&self, now: Instant) {
         let now_us = self.us(now);
         let mut ledger = self.ledger.borrow_mut();
-        ledger.stamp(now_us);
+        ledger.turn(now_us);
         ledger.expire(now_us);
     }
 

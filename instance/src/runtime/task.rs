@@ -213,7 +213,7 @@ impl Task {
 
     /// Whether as many trees are in flight as may be.
     pub(super) fn is_full(&self) -> bool {
-        self.roots.as_ref().is_some_and(|roots| roots.ledger.borrow().is_full())
+        self.roots.as_ref().is_some_and(|roots| roots.ledger.borrow().room() == 0)
     }
 
     /// How many trees of a spout are in flight.

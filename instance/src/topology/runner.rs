@@ -128,12 +128,13 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
     }
 
     fn next_tuples(&mut self, turns: u32) -> Result<Next> {
+        let limit = self.collector.begun().saturating_add(self.collector.room());
         for _ in 0..turns {
-            if self.collector.is_full() {
+            if self.collector.begun() >= limit {
                 break;
             }
             let next = self.component.next_tuple(&mut self.collector);
-            let failed = self.deliver();
+            let failed = self.collector.has_ended() && self.deliver();
             match next {
                 Ok(Next::Emitted) => {}
                 Ok(_) if failed => {}
@@ -143,7 +144,6 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
         Ok(Next::Emitted)
     }
 
-    #[inline]
     fn deliver(&mut self) -> bool {
         let mut failed = false;
         while let Some((id, outcome)) = self.collector.next_ended() {

@@ -240,8 +240,8 @@ impl World {
         for (task, ledger) in self.tasks.iter_mut().zip(&self.ledgers) {
             let Runner::Spout(spout) = &mut task.runner else { panic!("a spout") };
             spout.deliver();
-            while !ledger.borrow().is_full() && spout.next_tuples(1).unwrap() == Next::Emitted {}
-            ledger.borrow_mut().stamp(self.now_us);
+            while ledger.borrow().room() > 0 && spout.next_tuples(1).unwrap() == Next::Emitted {}
+            ledger.borrow_mut().turn(self.now_us);
             assert!(ledger.borrow().in_flight() <= 100);
         }
     }
@@ -357,7 +357,7 @@ impl World {
     /// Lets time pass until what nobody settles is over.
     fn time_out(&mut self) {
         self.model.borrow_mut().late = true;
-        self.now_us += TIMEOUT_US;
+        self.now_us += TIMEOUT_US * 11 / 10;
         for ledger in &self.ledgers {
             ledger.borrow_mut().expire(self.now_us);
         }
