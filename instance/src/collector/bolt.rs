@@ -78,14 +78,13 @@ impl BoltCollector {
         anchor: &A,
     ) -> Result<(), EmitError> {
         let tie = anchor.tie();
-        match tie.root_count() {
-            0 => self.emitter.emit(payload, target, &[]).map(drop),
-            1 => {
-                let edges = self.emitter.emit(payload, target, std::slice::from_ref(&tie.first().root()))?;
-                self.emitter.grow(tie, 0, edges)
-            }
-            _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),
-        }
+        let roots = [tie.first().root()];
+        let Some(roots) = roots.get(..tie.root_count()) else {
+            return self.union.emit(&mut self.emitter, payload, target, &[anchor]);
+        };
+        let edges = self.emitter.emit(payload, target, roots)?;
+        // Without roots there are no edges.
+        if edges == 0 { Ok(()) } else { self.emitter.grow(tie, 0, edges) }
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::EmitError;
 use super::ack_lanes::AckLanes;
 use crate::tuple::Record;
 use egret_dataplane::frame::{
-    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, ROOT_BYTES, Root,
+    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, NoRoom, ROOT_BYTES, Root,
 };
 use egret_dataplane::ids::{StreamIndex, TaskId};
 use egret_dataplane::memory::{Descriptor, OwnedBlock};
@@ -97,8 +97,14 @@ impl Lanes {
     ) -> Result<u64, EmitError> {
         let Lane { batch, tasks, .. } = &mut self.lanes[lane];
         if let Some(batch) = batch {
-            let edges = next_edges(batch, tasks, roots);
-            if batch.append(roots, |space| record.write(space)).is_ok() {
+            let write = |space: &mut [u8]| record.write(space);
+            // Nearly all tuples have no root or one, and those are written without a loop.
+            let (edges, appended) = match roots {
+                [] => (0, batch.append(&[], write)),
+                [root] => (next_edges(batch, tasks), batch.append(std::slice::from_ref(root), write)),
+                roots => (next_edges(batch, tasks), append_many(batch, roots, record)),
+            };
+            if appended.is_ok() {
                 return Ok(edges);
             }
         }
@@ -117,7 +123,7 @@ impl Lanes {
         let Lane { target, stream, .. } = self.lanes[lane];
         let header = BatchHeader { source: self.source, target, stream, edge_base };
         let mut batch = BatchBuilder::new(block, header);
-        let edges = next_edges(&batch, &self.lanes[lane].tasks, roots);
+        let edges = if roots.is_empty() { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
         let appended = batch.append(roots, |space| record.write(space));
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         self.lanes[lane].batch = Some(batch);
@@ -202,12 +208,14 @@ impl Lanes {
     }
 }
 
+#[inline(never)]
+fn append_many(batch: &mut BatchBuilder, roots: &[Root], record: &impl Record) -> Result<(), NoRoom> {
+    batch.append(roots, |space| record.write(space))
+}
+
 /// The xor of the edges of the tuple that is appended next.
 #[inline]
-fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>, roots: &[Root]) -> u64 {
-    if roots.is_empty() {
-        return 0;
-    }
+fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>) -> u64 {
     let mut edges = batch.next_edge(TaskId(tasks.start));
     for task in tasks.start + 1..tasks.end {
         edges ^= batch.next_edge(TaskId(task));

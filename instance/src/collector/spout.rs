@@ -5,6 +5,7 @@ use super::{EmitError, Emitter, Fields, Payload, SpoutEmission, Target};
 use crate::ledger::{Closed, Ledger, Outcome};
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
+use egret_dataplane::ids::{Incarnation, TaskId};
 use std::collections::VecDeque;
 
 /// Emits a spout's tuples. `Id` is the type of the ids that come back by [`Spout::ack`](crate::Spout::ack).
@@ -15,12 +16,13 @@ pub struct SpoutCollector<Id> {
     ids: Vec<Option<Id>>,
     /// How many were emitted with an id.
     begun: u64,
+    /// The root that is being emitted. Found outside of an emission, that one ended in a panic.
+    emitting: Option<u64>,
     /// Ids whose trees have ended, in order, not given to the spout: those that had to make room within a call of
-    /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it. After them come those of `closed` from
-    /// `given` on.
+    /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
     ended: VecDeque<(Id, Outcome)>,
+    /// Memory for what the ledger hands out.
     closed: Vec<Closed>,
-    given: usize,
 }
 
 impl<Id> SpoutCollector<Id> {
@@ -29,7 +31,7 @@ impl<Id> SpoutCollector<Id> {
     pub fn new(emitter: Emitter) -> Self {
         let source = emitter.root_source();
         let (ids, ended, closed) = (Vec::new(), VecDeque::new(), Vec::new());
-        Self { emitter, source, ids, begun: 0, ended, closed, given: 0 }
+        Self { emitter, source, ids, begun: 0, emitting: None, ended, closed }
     }
 
     /// Begins to emit a tuple.
@@ -57,44 +59,48 @@ impl<Id> SpoutCollector<Id> {
         target: Target<'_>,
         id: Id,
     ) -> Result<(), EmitError> {
-        let Some(source) = &self.source else {
-            self.emitter.emit(payload, target, &[])?;
-            self.ended.push_back((id, Outcome::Acked));
-            return Ok(());
+        let root = match &self.source {
+            Some(source) => Some(self.begin(source.spout, source.incarnation)?),
+            None => None,
         };
-        self.begun += 1;
-        let begun = source.ledger.borrow_mut().begin();
-        let (spout, incarnation) = (source.spout, source.incarnation);
-        let root = match begun {
-            Some(id) => Root { spout, incarnation, id },
-            None => Root { spout, incarnation, id: self.wait_for_room()? },
-        };
-        self.keep(root.id, id);
-        let emitted = self.emitter.emit(payload, target, std::slice::from_ref(&root));
-        self.emitted(root.id, emitted)
-    }
-
-    #[inline]
-    fn keep(&mut self, root: u64, id: Id) {
-        let slot = Ledger::slot_of(root);
-        if slot >= self.ids.len() {
-            // The ledger adds one slot at a time.
-            self.ids.resize_with(slot + 1, || None);
+        let emitted = self.emitter.emit(payload, target, root.as_slice());
+        match root {
+            Some(root) => self.end(root, emitted, id),
+            None => emitted.map(|_| self.ended.push_back((id, Outcome::Acked))),
         }
-        self.ids[slot] = Some(id);
     }
 
     #[inline]
-    fn emitted(&mut self, root: u64, emitted: Result<u64, EmitError>) -> Result<(), EmitError> {
-        let Some(source) = &self.source else { return emitted.map(drop) };
+    fn begin(&mut self, spout: TaskId, incarnation: Incarnation) -> Result<Root, EmitError> {
+        let begun = self.source.as_ref().and_then(|source| source.ledger.borrow_mut().begin());
+        let id = match begun {
+            Some(id) => id,
+            None => self.wait_for_room()?,
+        };
+        self.emitting = Some(id);
+        Ok(Root { spout, incarnation, id })
+    }
+
+    /// The root was emitted, or not.
+    #[inline]
+    fn end(&mut self, root: Root, emitted: Result<u64, EmitError>, id: Id) -> Result<(), EmitError> {
+        self.emitting = None;
+        let Some(source) = &self.source else { return Ok(()) };
+        let mut ledger = source.ledger.borrow_mut();
         match emitted {
             Ok(edges) => {
-                source.ledger.borrow_mut().commit(root, edges);
+                ledger.commit(root.id, edges);
+                let slot = Ledger::slot_of(root.id);
+                if slot >= self.ids.len() {
+                    // The ledger adds one slot at a time.
+                    self.ids.resize_with(slot + 1, || None);
+                }
+                self.ids[slot] = Some(id);
+                self.begun += 1;
                 Ok(())
             }
             Err(error) => {
-                source.ledger.borrow_mut().abandon(root);
-                self.ids[Ledger::slot_of(root)] = None;
+                ledger.abandon(root.id);
                 Err(error)
             }
         }
@@ -104,9 +110,7 @@ impl<Id> SpoutCollector<Id> {
     #[cold]
     fn wait_for_room(&mut self) -> Result<u64, EmitError> {
         loop {
-            while let Some(ended) = self.next_closed() {
-                self.ended.push_back(ended);
-            }
+            self.collect();
             if let Some(root) = self.source.as_ref().and_then(|s| s.ledger.borrow_mut().begin()) {
                 return Ok(root);
             }
@@ -115,29 +119,29 @@ impl<Id> SpoutCollector<Id> {
         }
     }
 
+    /// Fetches the ids of the trees that have ended; whether there are any. All at once, so that the processor waits for
+    /// many of them at a time: they lie where they were put long ago.
     #[inline]
-    fn next_closed(&mut self) -> Option<(Id, Outcome)> {
-        loop {
-            while let Some(closed) = self.closed.get(self.given) {
-                self.given += 1;
-                // An id was kept for each root; without it there is nobody to tell.
-                if let Some(id) = self.ids.get_mut(closed.slot()).and_then(Option::take) {
-                    return Some((id, closed.outcome()));
-                }
-            }
-            self.closed.clear();
-            self.given = 0;
-            if !self.source.as_ref()?.ledger.borrow_mut().take_closed(&mut self.closed) {
-                return None;
-            }
+    fn collect(&mut self) -> bool {
+        let Some(source) = &self.source else { return false };
+        if let Some(root) = self.emitting.take() {
+            source.ledger.borrow_mut().abandon(root);
         }
+        if !source.ledger.borrow_mut().take_closed(&mut self.closed) {
+            return false;
+        }
+        for closed in self.closed.drain(..) {
+            // An id was kept for each root; without it there is nobody to tell.
+            let id = self.ids.get_mut(closed.slot()).and_then(Option::take);
+            self.ended.extend(id.map(|id| (id, closed.outcome())));
+        }
+        true
     }
 
     /// Whether there is an id to give to the spout.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
-            || !self.closed.is_empty()
             || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_closed())
     }
 
@@ -145,10 +149,10 @@ impl<Id> SpoutCollector<Id> {
     /// noted the ids that it emitted (STORM-2957).
     #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(Id, Outcome)> {
-        let ended = match self.ended.pop_front() {
-            Some(ended) => Some(ended),
-            None => self.next_closed(),
-        };
+        let mut ended = self.ended.pop_front();
+        if ended.is_none() && self.collect() {
+            ended = self.ended.pop_front();
+        }
         if let Some((_, outcome)) = &ended {
             let counters = &mut self.emitter.counters;
             match outcome {

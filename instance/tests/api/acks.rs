@@ -155,6 +155,25 @@ fn nobody_reads_it_so_it_is_complete_and_errors_leave_nothing() {
     assert!(ledger.borrow().is_empty());
 }
 
+/// A panic within an emission, of a custom grouping, leaves no tree behind that nobody could end.
+#[test]
+fn a_root_whose_emission_panicked_never_was() {
+    let mut t = TopologyBuilder::new("acks");
+    t.config("topology.reliability.mode", "ATLEAST_ONCE");
+    t.spout("source", 1, || crate::kit::Nothing).emits::<Word>();
+    t.basic_bolt("sink", 1, || Ignore).custom("source", |_| panic!("no choice"));
+    let (emitter, _) = emitter_of(&t.build().unwrap(), TaskId(1));
+    let (ledger, told) = (ledger(10), Rc::default());
+    let spout = Noting { in_a_call: 1, next: 0, noted: BTreeMap::new(), told };
+    let mut runner = Runner::spout(spout, emitter.with_ledger(ledger.clone(), INCARNATION));
+    let spout = spout_of(&mut runner);
+    let call = std::panic::AssertUnwindSafe(|| spout.next_tuples(1));
+    assert!(std::panic::catch_unwind(call).is_err());
+    assert_eq!(ledger.borrow().in_flight(), 1);
+    assert!(!spout.deliver());
+    assert!(ledger.borrow().is_empty());
+}
+
 /// A block of `count` tracked words of the source.
 fn block(count: u64) -> (Aligned, Vec<(u64, u64)>) {
     let (mut runner, _, _, log) = noting(count, 100);
