@@ -30,7 +30,7 @@ impl AckLanes {
     }
 
     /// Writes a record; `false` when the lane has no open block with room for one about this process of the spout.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, lane: AckLane, root: Root, xor: u64) -> bool {
         match self.lanes.get_mut(lane.0) {
             Some(Some(open)) if open.header().incarnation == root.incarnation => {

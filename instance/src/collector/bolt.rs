@@ -2,7 +2,7 @@
 
 use super::anchored::Union;
 use super::{
-    Anchor, BoltEmission, EmitError, Emitter, Fields, Input, InputBlock, Payload, Target, Unchanged,
+    Anchor, BoltEmission, EmitError, Emitter, Fields, Input, InputBlock, Payload, Rooted, Target, Unchanged,
 };
 use crate::Result;
 use crate::tuple::{Tuple, Value};
@@ -46,7 +46,7 @@ impl BoltCollector {
     ///
     /// # Errors
     /// When the instance is stopping.
-    #[inline]
+    #[inline(always)]
     pub fn ack(&mut self, input: &(impl Anchor + ?Sized)) -> Result<()> {
         let tie = input.tie();
         if tie.settle() {
@@ -70,7 +70,7 @@ impl BoltCollector {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn emit_anchored<A: Anchor>(
         &mut self,
         payload: &impl Payload,
@@ -78,9 +78,10 @@ impl BoltCollector {
         anchor: &A,
     ) -> Result<(), EmitError> {
         let tie = anchor.tie();
-        let roots = [tie.first().root()];
-        let Some(roots) = roots.get(..tie.root_count()) else {
-            return self.union.emit(&mut self.emitter, payload, target, &[anchor]);
+        let roots = match tie.root_count() {
+            0 => Rooted::No,
+            1 => Rooted::In(tie.first().root()),
+            _ => return self.union.emit(&mut self.emitter, payload, target, &[anchor]),
         };
         let edges = self.emitter.emit(payload, target, roots)?;
         // Without roots there are no edges.
@@ -95,7 +96,7 @@ impl BoltCollector {
         anchors: &[&dyn Anchor],
     ) -> Result<(), EmitError> {
         if anchors.iter().all(|anchor| anchor.tie().root_count() == 0) {
-            self.emitter.emit(payload, target, &[]).map(drop)
+            self.emitter.emit(payload, target, Rooted::No).map(drop)
         } else {
             self.union.emit(&mut self.emitter, payload, target, anchors)
         }

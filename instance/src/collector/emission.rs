@@ -1,6 +1,6 @@
 //! An emission being described: the call that ends the chain emits.
 
-use super::{Anchor, BoltCollector, Payload, SpoutCollector, Target};
+use super::{Anchor, BoltCollector, Payload, Rooted, SpoutCollector, Target};
 use crate::Result;
 use egret_dataplane::ids::TaskId;
 
@@ -37,7 +37,7 @@ impl<'c, P: Payload> BoltEmission<'c, P> {
     ///
     /// # Errors
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
-    #[inline]
+    #[inline(always)]
     pub fn anchor(self, input: &impl Anchor) -> Result<()> {
         Ok(self.collector.emit_anchored(&self.payload, self.target, input)?)
     }
@@ -56,9 +56,9 @@ impl<'c, P: Payload> BoltEmission<'c, P> {
     ///
     /// # Errors
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
-    #[inline]
+    #[inline(always)]
     pub fn unanchored(self) -> Result<()> {
-        self.collector.emitter.emit(&self.payload, self.target, &[])?;
+        self.collector.emitter.emit(&self.payload, self.target, Rooted::No)?;
         Ok(())
     }
 }
@@ -98,7 +98,7 @@ impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
     ///
     /// # Errors
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error); the id does not come back then.
-    #[inline]
+    #[inline(always)]
     pub fn id(self, id: Id) -> Result<()> {
         Ok(self.collector.emit_with_id(&self.payload, self.target, id)?)
     }
@@ -109,7 +109,7 @@ impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
     pub fn untracked(self) -> Result<()> {
-        self.collector.emitter.emit(&self.payload, self.target, &[])?;
+        self.collector.emitter.emit(&self.payload, self.target, Rooted::No)?;
         Ok(())
     }
 }

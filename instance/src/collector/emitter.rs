@@ -2,12 +2,12 @@
 
 use super::lanes::{Lanes, Tracking};
 use super::wiring::{EmitterError, Wiring};
-use super::{EmitError, Outlet, Payload, StreamInfo, Target, Tie};
+use super::{EmitError, Outlet, Payload, Rooted, StreamInfo, Target, Tie};
 use crate::grouping::Chooser;
 use crate::ledger::SharedLedger;
 use crate::topology::CustomGrouping;
 use crate::tuple::Record;
-use egret_dataplane::frame::{AckKind, Root};
+use egret_dataplane::frame::AckKind;
 use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::topology::DEFAULT_STREAM;
 use egret_dataplane::plan::{PhysicalPlan, Schema, config};
@@ -110,12 +110,12 @@ impl Emitter {
 
     /// Emits one tuple, as part of the trees of these roots, and says the xor of the edges of its copies. After an
     /// error nobody got it, unless that is [`EmitError::Stopped`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn emit(
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        roots: &[Root],
+        roots: Rooted<'_>,
     ) -> Result<u64, EmitError> {
         let index = match target.stream {
             None => self.default,
@@ -124,7 +124,8 @@ impl Emitter {
         let Some(stream) = index.and_then(|i| self.streams.get_mut(i)) else {
             return Err(self.unknown_stream(target.stream));
         };
-        let record = payload.record(&stream.info)?;
+        payload.check(&stream.info)?;
+        let record = payload.record(&stream.info);
         let bytes = record.encoded_len();
         if bytes > self.max_tuple_bytes {
             return Err(EmitError::TooLarge { bytes, limit: self.max_tuple_bytes });
@@ -140,7 +141,7 @@ impl Emitter {
     }
 
     /// Tells the spouts whose trees the input belongs to that it was acked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ack(&mut self, tie: &Tie) -> Result<(), EmitError> {
         match tie.root_count() {
             0 => Ok(()),
@@ -160,7 +161,7 @@ impl Emitter {
     }
 
     /// Adds edges to the tree of the root at a position of this input.
-    #[inline]
+    #[inline(always)]
     pub(super) fn grow(&mut self, tie: &Tie, position: usize, edges: u64) -> Result<(), EmitError> {
         let tied = tie.at(position);
         if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root(), edges) }
@@ -221,7 +222,7 @@ impl Emitter {
 /// A tuple on its way.
 struct Sending<'a> {
     lanes: &'a mut Lanes,
-    roots: &'a [Root],
+    roots: Rooted<'a>,
     /// The xor of the edges of the copies so far.
     edges: u64,
     sent: &'a mut u64,
@@ -229,7 +230,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     /// To every reader of its stream: first all choices, which can fail, then all copies.
-    #[inline]
+    #[inline(always)]
     fn send(
         &mut self,
         info: &StreamInfo,
@@ -284,7 +285,7 @@ impl Sending<'_> {
         Err(not_a_reader(info, task, readers))
     }
 
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, lane: usize, record: &impl Record, copies: u64) -> Result<(), EmitError> {
         self.edges ^= self.lanes.append(lane, record, self.roots)?;
         *self.sent += copies;

@@ -152,7 +152,7 @@ pub struct InputBlock<'a> {
 
 impl InputBlock<'_> {
     /// The tuple at hand, which is the next one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_input(&mut self) -> Result<Option<Input<'_>>, Malformed> {
         self.at_hand.reset();
         match self.tuples.next() {

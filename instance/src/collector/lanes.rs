@@ -1,7 +1,7 @@
 //! The open block of each destination.
 
-use super::EmitError;
 use super::ack_lanes::AckLanes;
+use super::{EmitError, Rooted};
 use crate::tuple::Record;
 use egret_dataplane::frame::{
     AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, NoRoom, ROOT_BYTES, Root,
@@ -88,21 +88,20 @@ impl Lanes {
 
     /// Writes a tuple into the open block of a destination, or into a new one, and says the xor of the edges of its
     /// copies; 0 when it has no roots.
-    #[inline]
+    #[inline(always)]
     pub(super) fn append(
         &mut self,
         lane: usize,
         record: &impl Record,
-        roots: &[Root],
+        roots: Rooted<'_>,
     ) -> Result<u64, EmitError> {
         let Lane { batch, tasks, .. } = &mut self.lanes[lane];
         if let Some(batch) = batch {
             let write = |space: &mut [u8]| record.write(space);
-            // Nearly all tuples have no root or one, and those are written without a loop.
             let (edges, appended) = match roots {
-                [] => (0, batch.append(&[], write)),
-                [root] => (next_edges(batch, tasks), batch.append(std::slice::from_ref(root), write)),
-                roots => (next_edges(batch, tasks), append_many(batch, roots, record)),
+                Rooted::No => (0, batch.append(&[], write)),
+                Rooted::In(root) => (next_edges(batch, tasks), batch.append(&[root], write)),
+                Rooted::InAll(roots) => (next_edges(batch, tasks), append_many(batch, roots, record)),
             };
             if appended.is_ok() {
                 return Ok(edges);
@@ -113,18 +112,27 @@ impl Lanes {
 
     #[cold]
     #[inline(never)]
-    fn append_to_new(&mut self, lane: usize, record: &impl Record, roots: &[Root]) -> Result<u64, EmitError> {
+    fn append_to_new(
+        &mut self,
+        lane: usize,
+        record: &impl Record,
+        roots: Rooted<'_>,
+    ) -> Result<u64, EmitError> {
         self.flush_lane(lane);
         let bytes = record.encoded_len();
-        let overhead = BLOCK_OVERHEAD + roots.len() * ROOT_BYTES;
+        let overhead = BLOCK_OVERHEAD + roots.count() * ROOT_BYTES;
         let block = self.take_block(bytes + overhead)?;
         let limit = block.bytes().len().saturating_sub(overhead);
         let edge_base = self.bases.as_mut().map_or(0, EdgeBases::next);
         let Lane { target, stream, .. } = self.lanes[lane];
         let header = BatchHeader { source: self.source, target, stream, edge_base };
         let mut batch = BatchBuilder::new(block, header);
-        let edges = if roots.is_empty() { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
-        let appended = batch.append(roots, |space| record.write(space));
+        let edges = if roots.count() == 0 { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
+        let appended = match roots {
+            Rooted::No => append_many(&mut batch, &[], record),
+            Rooted::In(root) => append_many(&mut batch, &[root], record),
+            Rooted::InAll(roots) => append_many(&mut batch, roots, record),
+        };
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         self.lanes[lane].batch = Some(batch);
         self.open += 1;
@@ -140,7 +148,7 @@ impl Lanes {
     }
 
     /// Tells the spout of a root that it was acked or failed. A root of no task is a damaged one and left out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell(&mut self, kind: AckKind, root: Root, xor: u64) -> Result<(), EmitError> {
         let lane = AckLanes::lane(kind, root);
         if self.acks.push(lane, root, xor) { Ok(()) } else { self.tell_in_new(kind, root, xor) }

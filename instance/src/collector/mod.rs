@@ -33,7 +33,31 @@ pub use spout::SpoutCollector;
 pub use stream::StreamInfo;
 pub use wiring::EmitterError;
 
+use egret_dataplane::frame::Root;
 use egret_dataplane::ids::TaskId;
+
+/// The roots of a tuple that is emitted. Passed by value, so that a single one stays in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rooted<'a> {
+    /// No tree.
+    No,
+    /// One tree.
+    In(Root),
+    /// Several.
+    InAll(&'a [Root]),
+}
+
+impl Rooted<'_> {
+    /// How many there are.
+    #[inline]
+    fn count(self) -> usize {
+        match self {
+            Self::No => 0,
+            Self::In(_) => 1,
+            Self::InAll(roots) => roots.len(),
+        }
+    }
+}
 
 /// Where an emission goes, besides what the groupings say.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,9 +5,14 @@ use crate::tuple::{Record, Row, Tuple, Value, Values};
 
 /// Something to emit. Implemented by references to tuples, [`Fields`] and [`Unchanged`].
 pub trait Payload: sealed::Sealed {
-    /// The record that is written, after a check that its fields are the stream's.
+    /// Checks that its fields are the stream's.
     #[doc(hidden)]
-    fn record<'s>(&'s self, stream: &'s StreamInfo) -> Result<impl Record + 's, EmitError>;
+    fn check(&self, stream: &StreamInfo) -> Result<(), EmitError>;
+
+    /// The record that is written, once it is checked. Apart from the check, so that it does not come wrapped in a
+    /// result, through memory.
+    #[doc(hidden)]
+    fn record<'s>(&'s self, stream: &'s StreamInfo) -> impl Record + 's;
 }
 
 /// The fields of a new row: one value for each field of the stream, in order.
@@ -20,24 +25,37 @@ pub struct Unchanged<'a>(pub Row<'a>);
 
 impl<T: Tuple> Payload for &T {
     #[inline]
-    fn record<'s>(&'s self, stream: &'s StreamInfo) -> Result<impl Record + 's, EmitError> {
-        stream.check_type::<T>()?;
-        Ok(*self)
+    fn check(&self, stream: &StreamInfo) -> Result<(), EmitError> {
+        stream.check_type::<T>()
+    }
+
+    #[inline]
+    fn record<'s>(&'s self, _: &'s StreamInfo) -> impl Record + 's {
+        *self
     }
 }
 
 impl Payload for Fields<'_> {
     #[inline]
-    fn record<'s>(&'s self, stream: &'s StreamInfo) -> Result<impl Record + 's, EmitError> {
-        Values::new(stream.layout(), self.0).ok_or_else(|| stream.wrong_values(self.0))
+    fn check(&self, stream: &StreamInfo) -> Result<(), EmitError> {
+        if Values::fit(stream.layout(), self.0) { Ok(()) } else { Err(stream.wrong_values(self.0)) }
+    }
+
+    #[inline]
+    fn record<'s>(&'s self, stream: &'s StreamInfo) -> impl Record + 's {
+        Values::of(stream.layout(), self.0)
     }
 }
 
 impl Payload for Unchanged<'_> {
     #[inline]
-    fn record<'s>(&'s self, stream: &'s StreamInfo) -> Result<impl Record + 's, EmitError> {
-        stream.check_layout(self.0.layout())?;
-        Ok(self.0)
+    fn check(&self, stream: &StreamInfo) -> Result<(), EmitError> {
+        stream.check_layout(self.0.layout())
+    }
+
+    #[inline]
+    fn record<'s>(&'s self, _: &'s StreamInfo) -> impl Record + 's {
+        &self.0
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a spout emits with.
 
 use super::emitter::RootSource;
-use super::{EmitError, Emitter, Fields, Payload, SpoutEmission, Target};
+use super::{EmitError, Emitter, Fields, Payload, Rooted, SpoutEmission, Target};
 use crate::ledger::{Closed, Ledger, Outcome};
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
@@ -52,7 +52,7 @@ impl<Id> SpoutCollector<Id> {
     }
 
     /// Emits the root of a tree. Without a ledger its id is acked as soon as it may be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn emit_with_id(
         &mut self,
         payload: &impl Payload,
@@ -63,14 +63,14 @@ impl<Id> SpoutCollector<Id> {
             Some(source) => Some(self.begin(source.spout, source.incarnation)?),
             None => None,
         };
-        let emitted = self.emitter.emit(payload, target, root.as_slice());
+        let emitted = self.emitter.emit(payload, target, root.map_or(Rooted::No, Rooted::In));
         match root {
             Some(root) => self.end(root, emitted, id),
             None => emitted.map(|_| self.ended.push_back((id, Outcome::Acked))),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, spout: TaskId, incarnation: Incarnation) -> Result<Root, EmitError> {
         let begun = self.source.as_ref().and_then(|source| source.ledger.borrow_mut().begin());
         let id = match begun {
@@ -82,7 +82,7 @@ impl<Id> SpoutCollector<Id> {
     }
 
     /// The root was emitted, or not.
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, root: Root, emitted: Result<u64, EmitError>, id: Id) -> Result<(), EmitError> {
         self.emitting = None;
         let Some(source) = &self.source else { return Ok(()) };

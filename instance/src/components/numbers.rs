@@ -50,7 +50,7 @@ impl Numbers {
         Ok(Self { pace: Pace::new(range, index, tasks).starting_at(place), progress })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Step> {
         if let Some((id, number)) = self.progress.next_failed() {
             return Ok(Step::Emit(number, Some(id)));

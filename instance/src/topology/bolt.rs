@@ -64,7 +64,8 @@ pub trait Bolt: 'static {
         Ok(())
     }
 
-    /// All inputs have ended: the last chance to emit.
+    /// All inputs have ended: the last chance to emit. In `ATLEAST_ONCE` a spout ends when its last tree has, so an input
+    /// that is kept until here to be acked keeps the topology from ending: [`Bolt::idle`] is the place to ack it.
     ///
     /// # Errors
     /// An error ends the instance, which is started again.

@@ -120,7 +120,14 @@ impl Record for Row<'_> {
 
     #[inline]
     fn write(&self, space: &mut [u8]) -> Option<usize> {
-        space.get_mut(..self.bytes.len())?.copy_from_slice(self.bytes);
+        let space = space.get_mut(..self.bytes.len())?;
+        // Small archives are copied word by word: a call costs more than the copy.
+        match (space.as_chunks_mut::<8>(), self.bytes.as_chunks::<8>()) {
+            (([to], []), ([from], [])) => *to = *from,
+            (([to, to2], []), ([from, from2], [])) => (*to, *to2) = (*from, *from2),
+            (([to, to2, to3], []), ([from, from2, from3], [])) => (*to, *to2, *to3) = (*from, *from2, *from3),
+            _ => space.copy_from_slice(self.bytes),
+        }
         Some(self.bytes.len())
     }
 }
@@ -136,9 +143,18 @@ impl<'a> Values<'a> {
     /// A row of these values; `None` when they are not as many as the fields, or not of their types.
     #[must_use]
     pub fn new(layout: &'a RowLayout, values: &'a [Value<'a>]) -> Option<Self> {
+        Self::fit(layout, values).then_some(Self { layout, values })
+    }
+
+    /// Whether values are as many as the fields, and of their types.
+    pub(crate) fn fit(layout: &RowLayout, values: &[Value<'_>]) -> bool {
         let fields = &layout.schema().fields;
-        let fit = fields.len() == values.len() && fields.iter().zip(values).all(|(f, v)| f.kind == v.kind());
-        fit.then_some(Self { layout, values })
+        fields.len() == values.len() && fields.iter().zip(values).all(|(f, v)| f.kind == v.kind())
+    }
+
+    /// A row of values that fit.
+    pub(crate) fn of(layout: &'a RowLayout, values: &'a [Value<'a>]) -> Self {
+        Self { layout, values }
     }
 }
 

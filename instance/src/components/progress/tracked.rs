@@ -67,7 +67,7 @@ impl<P: Place> Tracked<P> {
     }
 
     /// A new tuple is about to be emitted; its id.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&mut self, place: P) -> u32 {
         if self.is_due() {
             self.save(place);
@@ -120,6 +120,7 @@ impl<P: Place> Tracked<P> {
 
     /// Keeps the position; `next` is the place of the next new tuple.
     #[cold]
+    #[inline(never)]
     pub(super) fn save(&mut self, next: P) {
         let mut places = self.in_flight.iter();
         self.words.clear();
