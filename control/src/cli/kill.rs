@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::link::Link;
 use super::{Context, check_name, start};
-use crate::scheduler::{self, Scheduler, SchedulerRecord};
+use crate::scheduler::{self, Scheduler, SchedulerRecord, sweep};
 use crate::state::{Execution, State, StateError};
 use egret_dataplane::message::{Message, Request};
 use serde_json::json;
@@ -26,17 +26,15 @@ pub(crate) fn run(context: &Context, name: &str, timeout_s: u64) -> Outcome {
     if !exists(&state, name)? {
         return Err(absent());
     }
-    let forced = match state.execution(name)? {
-        Some(execution) => end(&state, name, &execution, Duration::from_secs(timeout_s))?,
-        // Its start was cut short before it had any process.
-        None => {
-            state.remove(name)?;
-            false
-        }
+    let forced = match state.execution(name) {
+        Ok(Some(execution)) => end(&state, name, &execution, Duration::from_secs(timeout_s))?,
+        // Its start was cut short before it had any process; or its entry is gone, and nobody else can find them.
+        Ok(None) | Err(StateError::Damaged { .. }) => end_strays(context, &state, name)?,
+        Err(error) => return Err(error.into()),
     };
     let document = json!({"topology": name, "state": "killed", "forced": forced});
     context.output.result(&document, || {
-        let how = if forced { ", by force: it did not end by itself in time" } else { "" };
+        let how = if forced { ", by force: it did not end by itself" } else { "" };
         format!("{name} is killed{how}")
     })
 }
@@ -61,6 +59,22 @@ fn end(state: &State, name: &str, execution: &Execution, patience: Duration) -> 
     let ended = wait_for_end(scheduler.as_ref(), &record, patience, has_tmaster)?;
     start::remove(state, scheduler.as_ref(), name, execution, &record)?;
     Ok(!ended)
+}
+
+/// Ends whatever was started for a topology whose execution is not known, and says whether there was anything.
+fn end_strays(context: &Context, state: &State, name: &str) -> Result<bool, Failure> {
+    let ids = sweep::executions_of(state.url(), name).map_err(Failure::failed)?;
+    for id in &ids {
+        let record = start::bare_record(id);
+        let scheduler = scheduler::open(&record.scheduler).map_err(Failure::failed)?;
+        scheduler.kill(&record, start::KILL_PATIENCE).map_err(Failure::failed)?;
+        let work_dir = context.home()?.work_dir(name, id);
+        if work_dir.path().exists() {
+            work_dir.remove_all_but_logs().map_err(Failure::failed)?;
+        }
+    }
+    state.remove(name)?;
+    Ok(!ids.is_empty())
 }
 
 /// Tells the tmaster, if there is one; says whether it took note.

@@ -1,10 +1,12 @@
 //! `egret list`: the topologies of the cluster.
 
 use super::failure::Outcome;
+use super::follow::last_status;
 use super::link::Link;
 use super::output::table;
 use super::progress::state_word;
 use super::{Context, start};
+use crate::layout::WorkDir;
 use crate::scheduler;
 use crate::state::{Execution, ExecutionMode, State};
 use serde::Serialize;
@@ -62,18 +64,26 @@ fn look(state: &State, name: &str) -> Row {
     }
 }
 
-/// What the tmaster says; without one `starting`, or `dead` when no process lives.
+/// What the tmaster says, or what is known without one.
 fn present_state(state: &State, name: &str, execution: &Execution) -> &'static str {
     let status = Link::new(state, name, execution).ok().and_then(|mut link| link.status(ANSWER_LIMIT));
     status.map_or_else(|| without_tmaster(state, name, execution), |status| state_word(status.state))
 }
 
-/// The state of a topology whose tmaster does not answer.
+/// The state of a topology whose tmaster does not answer: `recovering` when it had made a plan, so that tuples may flow
+/// until the next one is there.
 pub(crate) fn without_tmaster(state: &State, name: &str, execution: &Execution) -> &'static str {
     let record =
         state.scheduler_record(name).ok().flatten().unwrap_or_else(|| start::bare_record(&execution.id));
     let alive = scheduler::open(&record.scheduler).and_then(|scheduler| scheduler.is_alive(&record));
-    if alive.unwrap_or(true) { "starting" } else { "dead" }
+    if !alive.unwrap_or(true) {
+        return "dead";
+    }
+    if let Some(last) = last_status(&WorkDir::at(&execution.work_dir)) {
+        return state_word(last.state);
+    }
+    let has_run = state.physical_plan(name).is_ok_and(|plan| plan.is_some());
+    if has_run { "recovering" } else { "starting" }
 }
 
 pub(crate) fn mode_word(mode: ExecutionMode) -> &'static str {

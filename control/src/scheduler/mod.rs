@@ -194,7 +194,11 @@ pub fn clear_leftovers(state: &State, name: &str) -> Result<bool, LeftoverError>
         return Ok(true);
     }
     let Some(execution) = state.execution(name)? else {
-        // Its start was cut short, or it would hold the lock: no process was started before this entry.
+        // Its start was cut short, or it would hold the lock: no process was started before this entry. With processes,
+        // somebody has removed the entry.
+        if !sweep::executions_of(state.url(), name)?.is_empty() {
+            return Ok(false);
+        }
         state.remove(name)?;
         return Ok(true);
     };

@@ -114,6 +114,34 @@ fn find_marked(mark: Mark<'_>) -> io::Result<Vec<Process>> {
     Ok(rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, mark)).collect())
 }
 
+/// The executions whose executors live and were started for this topology in this state: what finds the processes of one
+/// whose entries are gone or damaged.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn executions_of(state_url: &str, topology: &str) -> io::Result<BTreeSet<String>> {
+    Ok(process_ids()?.filter_map(|pid| execution_of(pid, state_url, topology)).collect())
+}
+
+fn execution_of(pid: u32, state_url: &str, topology: &str) -> Option<String> {
+    let folder = format!("/proc/{pid}");
+    if !owned_by_this_user(&folder) {
+        return None;
+    }
+    let command_line = fs::read(format!("{folder}/cmdline")).ok()?;
+    let args: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
+    let option = |name: &str| args.windows(2).find(|pair| pair[0] == name.as_bytes()).map(|pair| pair[1]);
+    let is_executor = args.get(1) == Some(&b"executor".as_slice());
+    if !is_executor
+        || option("--state") != Some(state_url.as_bytes())
+        || option("--topology") != Some(topology.as_bytes())
+    {
+        return None;
+    }
+    let environment = fs::read(format!("{folder}/environ")).ok()?;
+    variable(&environment, TOPOLOGY_ID_ENV).map(str::to_owned)
+}
+
 /// Whether any process of the execution lives, this one aside.
 ///
 /// # Errors

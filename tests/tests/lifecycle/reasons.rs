@@ -1,6 +1,6 @@
 //! What a person is told, and what is not left behind, when something from outside gets in the way.
 
-use crate::flow::{self, Flow};
+use crate::flow::{self, Flow, NAME};
 use crate::processes::QUIET;
 use crate::support::{letter, one, signal, state_entries};
 use egret_tests::{DEADLINE, cluster, wait_for};
@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Its only error comes with its end, and nobody has time to ask before the processes are gone.
 const NO_SPACE: &str = "name: no-space
@@ -105,6 +106,36 @@ fn a_topology_whose_scheduler_record_is_damaged_can_be_killed() {
     let _ = cluster.egret(["kill", "quiet"]).run().expect(0);
     assert!(cluster.leftovers().only_logs(), "{}", cluster.leftovers());
     assert_eq!(state_entries(&cluster), [""; 0]);
+}
+
+/// The executors' command lines name the topology and the state, so its processes are found without any entry.
+#[test]
+fn a_topology_whose_execution_is_damaged_or_removed_can_be_killed() {
+    let cluster = cluster!();
+    cluster.write("t.yaml", QUIET);
+    let entry = cluster.home().join("state/local/executionstate/quiet");
+    for damage in [|path: &Path| fs::write(path, "no entry"), |path: &Path| fs::remove_file(path)] {
+        let _ = cluster.egret(["submit", "t.yaml"]).run().expect(0);
+        damage(&entry).unwrap();
+        let refused = cluster.egret(["submit", "t.yaml"]).run();
+        assert!(matches!(refused.status.code(), Some(3 | 4)), "{refused}");
+        let kill = cluster.egret(["kill", "quiet"]).run().expect(0);
+        assert!(kill.stdout.contains("by force"), "{kill}");
+        assert!(cluster.leftovers().only_logs(), "{}", cluster.leftovers());
+        assert_eq!(state_entries(&cluster), [""; 0]);
+    }
+}
+
+#[test]
+fn a_topology_whose_tmaster_does_not_answer_is_not_said_to_start() {
+    let cluster = cluster!();
+    let flow = Flow::start(&cluster, &[]);
+    let tmaster = one(&flow.first, |p| p.role == "tmaster");
+    signal(tmaster.pid, Signal::STOP);
+    assert_eq!(cluster.status(NAME).unwrap()["state"], "recovering");
+    flow.more_arrive();
+    signal(tmaster.pid, Signal::CONT);
+    assert_eq!(flow.complete(0)["lost"], 0);
 }
 
 /// Its path stands in state entries, which are text.
