@@ -8,6 +8,7 @@
 
 pub mod affinity;
 pub mod frame;
+pub mod host;
 pub mod ids;
 pub mod memory;
 pub mod message;

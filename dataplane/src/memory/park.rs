@@ -9,6 +9,7 @@
 //! (Dekker). SYNC(parker) The fence costs about 20 ns: call [`Waker::wake`] once per batch, not per tuple.
 
 use super::map::Mapping;
+use crate::host;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::os::fd::OwnedFd;
@@ -59,17 +60,29 @@ impl Parker {
     pub fn park(&self, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
         self.fall_asleep();
         if !ready() {
-            let timeout = timeout.map(|t| rustix::time::Timespec {
-                tv_sec: t.as_secs().min(1 << 30) as i64,
-                tv_nsec: i64::from(t.subsec_nanos()),
-            });
-            let slept = futex::wait(self.word.get(), futex::Flags::empty(), ASLEEP, timeout.as_ref());
-            debug_assert!(
-                matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)),
-                "{slept:?}"
-            );
+            if host::is_virtual() { self.sleep_virtually(timeout) } else { self.sleep(timeout) }
         }
         self.wake_up();
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) {
+        let timeout = timeout.map(|t| rustix::time::Timespec {
+            tv_sec: t.as_secs().min(1 << 30) as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let slept = futex::wait(self.word.get(), futex::Flags::empty(), ASLEEP, timeout.as_ref());
+        debug_assert!(
+            matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)),
+            "{slept:?}"
+        );
+    }
+
+    /// As a futex does: the word alone says whether the sleep goes on.
+    fn sleep_virtually(&self, timeout: Option<Duration>) {
+        let until = timeout.map(|timeout| host::now() + timeout);
+        while self.word.get().load(Ordering::Relaxed) == ASLEEP && until.is_none_or(|at| host::now() < at) {
+            host::wait(until);
+        }
     }
 }
 
@@ -104,9 +117,10 @@ impl Waker {
         if self.word.get().swap(AWAKE, Ordering::Relaxed) != ASLEEP {
             return;
         }
-        // Both calls fail only when the sleeper is awake anyway: an eventfd counter at its limit, or nobody waiting.
+        // The call fails only when the sleeper is awake anyway, and nobody waits.
         match &self.eventfd {
-            Some(fd) => _ = rustix::io::write(fd, &1u64.to_ne_bytes()),
+            Some(fd) => host::ring(fd),
+            None if host::is_virtual() => host::notify(),
             None => _ = futex::wake(self.word.get(), futex::Flags::empty(), 1),
         }
     }

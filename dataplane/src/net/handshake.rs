@@ -98,7 +98,7 @@ pub type Nonce = [u8; 32];
 /// When there is none to be had.
 pub fn fresh_nonce() -> std::io::Result<Nonce> {
     let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce).map_err(std::io::Error::other)?;
+    crate::host::fill_random(&mut nonce)?;
     Ok(nonce)
 }
 

@@ -17,6 +17,7 @@ pub mod uring;
 
 mod conn;
 mod decoder;
+mod local;
 mod outbox;
 mod slots;
 

@@ -14,12 +14,17 @@
 //! A connection that ends and a new one that gets its place never share an id, so a late answer reaches nobody.
 
 use super::link::Outgoing;
+use super::local;
+use crate::host;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 use tracing::info;
+
+pub use super::local::{Answer, IntroductionError};
 
 /// Bytes of a receive buffer.
 pub(super) const RECV_BUFFER_BYTES: usize = 64 << 10;
@@ -125,6 +130,59 @@ pub trait Reactor {
     /// When the driver cannot take the socket.
     fn listen_unix(&mut self, listener: UnixListener) -> io::Result<ListenerId>;
 
+    /// Listens on a free port of this address; the address with the port.
+    ///
+    /// # Errors
+    /// When there is no such address here, or the driver cannot take the socket.
+    fn bind_tcp(&mut self, host: IpAddr) -> io::Result<(ListenerId, SocketAddr)> {
+        let listener = TcpListener::bind((host, 0))?;
+        let address = listener.local_addr()?;
+        Ok((self.listen_tcp(listener)?, address))
+    }
+
+    /// Listens on the Unix socket `name` in a folder, in place of whoever did before.
+    ///
+    /// # Errors
+    /// When the folder is not there or not the own user's, or the driver cannot take the socket.
+    fn bind_local(&mut self, folder: &Path, name: &str) -> io::Result<ListenerId> {
+        self.listen_unix(local::listen(folder, name)?)
+    }
+
+    /// Connects to the Unix socket `name` in a folder, sends a control frame, and waits some seconds for the one that
+    /// answers it.
+    ///
+    /// # Errors
+    /// [`IntroductionError`]; there is no connection then.
+    fn introduce(
+        &mut self,
+        folder: &Path,
+        name: &str,
+        frame: &Outgoing,
+    ) -> Result<(ConnId, Answer), IntroductionError> {
+        let (socket, answer) = local::introduce(folder, name, frame)?;
+        Ok((self.adopt(OwnedFd::from(socket))?, answer))
+    }
+
+    /// The user at the other end of a Unix connection, if that can be told.
+    fn peer_uid(&self, conn: ConnId) -> Option<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(self.fd(conn)?).ok()?;
+        Some(peer.uid.as_raw())
+    }
+
+    /// Sends a control frame with file descriptors on a Unix connection on which nothing has been sent yet; past the
+    /// queue.
+    ///
+    /// # Errors
+    /// When it cannot be sent at once.
+    fn send_with_files(
+        &mut self,
+        conn: ConnId,
+        frame: &Outgoing,
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        local::send_with_files(self.fd(conn).ok_or(io::ErrorKind::NotConnected)?, frame, files)
+    }
+
     /// Begins to connect; [`Event::Connected`] or [`Event::Closed`] tells how it went. Frames may be queued at once.
     ///
     /// # Errors
@@ -204,6 +262,9 @@ impl Choice {
 /// # Errors
 /// When the kernel refuses the chosen one; with [`Choice::Auto`] only when it refuses both.
 pub fn open(choice: Choice) -> io::Result<Box<dyn Reactor>> {
+    if let Some(host) = host::current() {
+        return Ok(host.reactor());
+    }
     if choice == Choice::Epoll {
         return Ok(Box::new(super::epoll::EpollReactor::new()?));
     }

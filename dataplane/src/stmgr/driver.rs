@@ -14,6 +14,7 @@ use super::route::{Routes, Slot};
 use super::sizes::Sizes;
 use super::tmaster::{TmasterConn, TmasterLink};
 use crate::affinity;
+use crate::host;
 use crate::ids::BlockId;
 use crate::memory::{BlockBytes, Parker, Pool};
 use crate::message::Message;
@@ -21,7 +22,7 @@ use crate::net::link::Outgoing;
 use crate::net::reactor::{self, Choice, ConnId, Event, ListenerId, Reactor};
 use crate::plan::config;
 use std::collections::{HashMap, VecDeque};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -119,14 +120,14 @@ impl Stmgr {
             Choice::Uring => StmgrError::NoReactor { wanted: wanted.to_owned(), source },
             _ => StmgrError::Reactor(source),
         })?;
-        let place = (options.listen_host, 0);
-        let listen = |source| StmgrError::Listen { place: options.listen_host.to_string(), source };
-        let tcp = TcpListener::bind(place).map_err(listen)?;
-        let address = tcp.local_addr().map_err(listen)?;
-        net.listen_tcp(tcp)?;
-        let unix = net.listen_unix(super::local::listen(&options.container_dir)?)?;
+        let listen = |place: String| |source| StmgrError::Listen { place, source };
+        let tcp = net.bind_tcp(options.listen_host);
+        let (_, address) = tcp.map_err(listen(options.listen_host.to_string()))?;
+        let folder = &options.container_dir;
+        let unix = net.bind_local(folder, SOCKET_NAME);
+        let unix = unix.map_err(listen(folder.join(SOCKET_NAME).display().to_string()))?;
         info!(container = %options.container, %address, reactor = net.name(), blocks = pool.block_count(), "stmgr ready");
-        let now = Instant::now();
+        let now = host::now();
         Ok(Self {
             registration: Registration::new(&routes),
             locals: routes.tasks.iter().map(|_| None).collect(),
@@ -157,6 +158,7 @@ impl Stmgr {
     }
 
     fn turn(&mut self) -> Result<Option<ExitReason>, StmgrError> {
+        host::step();
         let worked = self.take_from_rings();
         self.settle();
         self.turns_since_network += 1;
@@ -343,14 +345,14 @@ impl Stmgr {
             }
             Ending::Instances(at) | Ending::Flushing(at) => sooner(Some(at)),
         }
-        next.saturating_duration_since(Instant::now())
+        next.saturating_duration_since(host::now())
     }
 
     fn network(&mut self, timeout: Option<Duration>) -> Result<(), StmgrError> {
         (self.network_is_due, self.turns_since_network) = (false, 0);
         let mut events = std::mem::take(&mut self.events);
         self.net.poll(timeout, &mut events)?;
-        self.now = Instant::now();
+        self.now = host::now();
         if !events.is_empty() {
             self.idle_turns = 0;
         }

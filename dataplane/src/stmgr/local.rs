@@ -1,24 +1,17 @@
 //! The instances of this container: their socket, their registration, the memory they share with the stmgr.
 
 use super::driver::{Conn, Stmgr};
-use super::options::{SOCKET_NAME, StmgrError};
 use super::route::Slot;
 use super::sinks::ControlSink;
 use crate::ids::{Incarnation, TaskId};
 use crate::memory::{Channel, ChannelEnd, OUT_SLOTS, Waker};
 use crate::message::{InstanceAccepted, Message, PROTOCOL_VERSION, RegisterInstance, Report, Severity};
-use crate::net::link::{Body, FrameLimits, Outgoing};
+use crate::net::link::{FrameLimits, Outgoing};
 use crate::net::reactor::{ConnId, RecvBuf};
 use crate::net::session::Session;
 use crate::plan::Role;
-use rustix::fs::{Mode, OFlags};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use tracing::{info, warn};
 
 /// A connection on the container's socket.
@@ -39,29 +32,11 @@ pub(super) struct Local {
     explained: bool,
 }
 
-/// Listens in the container's folder, in place of whoever did before. The path goes through the open folder, since it
-/// may be longer than a socket address.
-pub(super) fn listen(folder: &Path) -> Result<UnixListener, StmgrError> {
-    let listen = || -> io::Result<UnixListener> {
-        let open = rustix::fs::open(folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", open.as_raw_fd());
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(listener)
-    };
-    let place = folder.join(SOCKET_NAME).display().to_string();
-    listen().map_err(|source| StmgrError::Listen { place, source })
-}
-
 impl Stmgr {
     pub(super) fn accept_local(&mut self, conn: ConnId) {
-        let peer = self.net.fd(conn).map(rustix::net::sockopt::socket_peercred);
-        let own = rustix::process::geteuid();
-        if !matches!(peer, Some(Ok(peer)) if peer.uid == own) {
+        let peer = self.net.peer_uid(conn);
+        let own = rustix::process::geteuid().as_raw();
+        if peer != Some(own) {
             self.core.counters.closed_for_fault += 1;
             warn!(?peer, "closed a local connection: only processes of the stmgr's own user may connect");
             self.net.close(conn);
@@ -163,26 +138,11 @@ impl Stmgr {
 
     /// Accepts an instance. Nothing has been sent to it yet, so this may go past the reactor; it is small enough to
     /// fit the socket's buffer at once.
-    fn hand_over(&self, conn: ConnId, channel: &Channel, ended: bool) -> io::Result<()> {
-        let socket = self.net.fd(conn).ok_or(io::ErrorKind::NotConnected)?;
+    fn hand_over(&mut self, conn: ConnId, channel: &Channel, ended: bool) -> io::Result<()> {
         let files = [self.pool.duplicate_fd()?, channel.duplicate_fd()?, self.net.wake_fd()?];
         let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         let accepted = InstanceAccepted { container: self.options.container, ended };
-        let frame = Outgoing::control(&Message::InstanceAccepted(accepted));
-        let Body::Bytes(body) = &frame.body else { unreachable!("a control frame has bytes") };
-        let header = frame.header.encode();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !ancillary.push(SendAncillaryMessage::ScmRights(&files)) {
-            return Err(io::Error::other("no room for three descriptors"));
-        }
-        let pieces = [IoSlice::new(&header), IoSlice::new(body)];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent = rustix::net::sendmsg(socket, &pieces, &mut ancillary, flags)?;
-        if sent < header.len() + body.len() {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        Ok(())
+        self.net.send_with_files(conn, &Outgoing::control(&Message::InstanceAccepted(accepted)), &files)
     }
 
     /// Cuts off the instance of `slot` for what it did.

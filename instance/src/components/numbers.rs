@@ -5,7 +5,7 @@ use super::pace::{Pace, Turn};
 use super::progress::{Progress, Start};
 use crate::collector::{Payload, SpoutEmission};
 use crate::{Context, Next, Result};
-use std::time::Instant;
+use egret_dataplane::host;
 
 /// How many numbers there are for all tasks, and how fast.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +55,7 @@ impl Numbers {
         if let Some((id, number)) = self.progress.next_failed() {
             return Ok(Step::Emit(number, Some(id)));
         }
-        match self.pace.turn(Instant::now) {
+        match self.pace.turn(host::now) {
             Turn::Number(number) => Ok(Step::Emit(number, self.progress.begin(number)?)),
             Turn::Wait(time) => {
                 self.progress.rest(self.pace.next(), false);

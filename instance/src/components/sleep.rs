@@ -38,7 +38,7 @@ impl Sleep {
 impl Bolt for Sleep {
     fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
         if !self.0.is_zero() {
-            std::thread::sleep(self.0);
+            egret_dataplane::host::sleep(self.0);
         }
         out.forward(input)?.anchor(input)?;
         out.ack(input)

@@ -4,6 +4,7 @@ use super::guard::guard;
 use super::task::Task;
 use crate::collector::InputTable;
 use crate::topology::BoltRunner;
+use egret_dataplane::host;
 use egret_dataplane::ids::TaskId;
 use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock};
 use egret_dataplane::plan::config;
@@ -41,7 +42,7 @@ fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
             task.wait_for_command();
             continue;
         }
-        if inputs.ticks.is_due(Instant::now()) {
+        if inputs.ticks.is_due(host::now()) {
             guard(|| bolt.tick()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
             task.after_turns(bolt.emitter());
         }
@@ -65,8 +66,8 @@ fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
                     guard(|| bolt.idle()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
                 }
                 task.flush(bolt.emitter());
-                task.queues.0.borrow_mut().wait(inputs.ticks.left(Instant::now()));
-                task.pace.waited(Instant::now());
+                task.queues.0.borrow_mut().wait(inputs.ticks.left(host::now()));
+                task.pace.waited(host::now());
             }
         }
     }
@@ -92,7 +93,7 @@ impl Inputs {
         Self {
             table: InputTable::new(topology, task.id),
             open: upstream.into_iter().flat_map(|c| topology.tasks(c)).map(TaskId).collect(),
-            ticks: Ticks::new(topology.config.number(config::TICK_MS), Instant::now()),
+            ticks: Ticks::new(topology.config.number(config::TICK_MS), host::now()),
             done: Vec::with_capacity(MAX_DONE),
             busy: false,
         }

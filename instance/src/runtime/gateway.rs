@@ -11,6 +11,7 @@ use super::registration::{RegisterError, Registered, register};
 use super::reports::Notice;
 use super::task::{self, Start};
 use super::{Load, exit};
+use egret_dataplane::host;
 use egret_dataplane::memory::Counters;
 use egret_dataplane::message::{Message, RunState};
 use egret_dataplane::net::link::{FrameHeader, FrameLimits, FrameSink, Outgoing};
@@ -45,7 +46,8 @@ struct Gateway {
     env: InstanceEnv,
     load: Option<Load>,
     reactor: Box<dyn Reactor>,
-    signals: ConnId,
+    /// Where a SIGTERM shows; a virtual process gets none.
+    signals: Option<ConnId>,
     stmgr: Option<Link>,
     retry_at: Instant,
     retry_delay: Duration,
@@ -60,6 +62,12 @@ struct Gateway {
     stop_code: Option<u8>,
 }
 
+fn hear_signals(reactor: &mut dyn Reactor) -> io::Result<ConnId> {
+    let (told, teller) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, teller)?;
+    reactor.adopt(OwnedFd::from(told))
+}
+
 struct Link {
     conn: ConnId,
     session: Session,
@@ -68,16 +76,14 @@ struct Link {
 impl Gateway {
     fn open(env: InstanceEnv, load: Load) -> io::Result<Self> {
         let mut reactor = reactor::open(Choice::Epoll)?;
-        let (told, teller) = UnixStream::pair()?;
-        signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, teller)?;
-        let signals = reactor.adopt(OwnedFd::from(told))?;
+        let signals = if host::is_virtual() { None } else { Some(hear_signals(reactor.as_mut())?) };
         Ok(Self {
             env,
             load: Some(load),
             reactor,
             signals,
             stmgr: None,
-            retry_at: Instant::now(),
+            retry_at: host::now(),
             retry_delay: RETRY_FIRST,
             mailbox: Arc::default(),
             waiting: None,
@@ -92,7 +98,7 @@ impl Gateway {
     /// Handles what has happened; `Some` is the process's exit code.
     fn turn(&mut self, events: &mut Vec<Event>) -> io::Result<Option<u8>> {
         if self.stmgr.is_none()
-            && Instant::now() >= self.retry_at
+            && host::now() >= self.retry_at
             && let Some(code) = self.try_register()?
         {
             return Ok(Some(code));
@@ -100,7 +106,7 @@ impl Gateway {
         let wait = if self.stmgr.is_some() {
             self.counters.as_ref().map(|_| CPU_EVERY)
         } else {
-            Some(self.retry_at.saturating_duration_since(Instant::now()))
+            Some(self.retry_at.saturating_duration_since(host::now()))
         };
         self.reactor.poll(wait, events)?;
         let mut over = None;
@@ -112,27 +118,24 @@ impl Gateway {
     }
 
     fn try_register(&mut self) -> io::Result<Option<u8>> {
-        match register(&self.env, self.ended) {
-            Ok(registered) => self.registered(registered)?,
+        match register(&self.env, self.ended, self.reactor.as_mut()) {
+            Ok(registered) => self.registered(registered),
             Err(error @ (RegisterError::Refused(_) | RegisterError::Nonsense(_))) => {
                 error!("{error}");
                 return Ok(Some(exit::REFUSED));
             }
             Err(error) => {
                 debug!("{error}, trying again");
-                self.retry_at = Instant::now() + self.retry_delay;
+                self.retry_at = host::now() + self.retry_delay;
                 self.retry_delay = (self.retry_delay * 2).min(RETRY_MAX);
             }
         }
         Ok(None)
     }
 
-    fn registered(&mut self, registered: Registered) -> io::Result<()> {
-        let Registered { socket, accepted, attachment } = registered;
+    fn registered(&mut self, registered: Registered) {
+        let Registered { conn, accepted, attachment } = registered;
         self.retry_delay = RETRY_FIRST;
-        socket.set_read_timeout(None)?;
-        socket.set_write_timeout(None)?;
-        let conn = self.reactor.adopt(OwnedFd::from(socket))?;
         self.stmgr = Some(Link { conn, session: Session::trusted(FrameLimits::control_only()) });
         self.counters = Some(attachment.channel.counters());
         info!(container = %accepted.container, "registered with the stmgr");
@@ -141,12 +144,11 @@ impl Gateway {
         } else {
             self.waiting = Some((attachment, accepted.ended));
         }
-        Ok(())
     }
 
     fn on_event(&mut self, event: Event) -> io::Result<Option<u8>> {
         match event {
-            Event::Received { conn, buf } if conn == self.signals => {
+            Event::Received { conn, buf } if Some(conn) == self.signals => {
                 self.reactor.recycle(buf);
                 info!("asked to end by a signal");
                 return Ok(self.stop(exit::TERMINATED));
@@ -170,7 +172,7 @@ impl Gateway {
                 info!("lost the stmgr: {reason}");
                 self.stmgr = None;
                 self.waiting = None;
-                self.retry_at = Instant::now() + self.retry_delay;
+                self.retry_at = host::now() + self.retry_delay;
                 // A task that has not begun will begin attached to the next stmgr.
                 if self.notices.is_some() {
                     self.mailbox.send(Command::Detach);
@@ -256,9 +258,9 @@ impl Gateway {
         self.publish_cpu();
         let Some(link) = self.stmgr.take() else { return Ok(()) };
         self.reactor.close_after_flush(link.conn);
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = host::now() + Duration::from_secs(1);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(host::now());
             self.reactor.poll(Some(left), events)?;
             let closed =
                 events.drain(..).any(|e| matches!(e, Event::Closed { conn, .. } if conn == link.conn));

@@ -1,8 +1,9 @@
 //! Calls into user code: a panic there becomes an error with its place and message.
 
 use crate::{Error, Result};
+use egret_dataplane::host::Killed;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Once;
 
 thread_local! {
@@ -16,6 +17,7 @@ static HOOK: Once = Once::new();
 pub(crate) fn guard<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result,
+        Err(payload) if payload.is::<Killed>() => resume_unwind(payload),
         Err(_) => {
             let place = LAST_PANIC.with_borrow_mut(Option::take);
             Err(Error::msg(place.unwrap_or_else(|| "panicked".to_owned())))

@@ -3,6 +3,7 @@
 use super::mailbox::{Attachment, Mailbox};
 use super::roots::Roots;
 use crate::collector::{EmitError, Outlet};
+use egret_dataplane::host;
 use egret_dataplane::memory::{
     CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, Producer, Waker,
 };
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The queues of a task, shared by its loop and its emitter, which take turns on one thread.
 #[derive(Clone)]
@@ -171,7 +172,7 @@ impl Queues {
     /// An emission is about to wait, at most as long as this says: what was emitted until now may take its time from now
     /// on, and times out also while the task waits.
     fn turn(&self) -> Option<Duration> {
-        let now = Instant::now();
+        let now = host::now();
         let roots = self.roots.as_ref()?;
         roots.turn(now);
         roots.until_look(now)
@@ -198,6 +199,7 @@ impl Queues {
     }
 
     fn send(&mut self, descriptor: Descriptor) {
+        host::step();
         // The ring has a slot for every block this side can hold, so it is full only when it is corrupt; then the
         // stmgr is about to close, and what is lost is counted by its executor's successor.
         if self.producer.push(descriptor).is_ok() {

@@ -1,5 +1,6 @@
 //! The metrics-out queue: what the task thread has to tell, on its way to the gateway thread.
 
+use egret_dataplane::host;
 use egret_dataplane::ids::TaskId;
 use egret_dataplane::message::{Latency, Report, Severity};
 use std::os::fd::OwnedFd;
@@ -56,13 +57,21 @@ impl Reporter {
 
     /// Sends something that must arrive, waiting for room.
     pub(crate) fn notify(&self, notice: Notice) {
-        // Without a gateway the process is ending already.
-        drop(self.sender.send(notice));
+        if !host::is_virtual() {
+            // Without a gateway the process is ending already.
+            drop(self.sender.send(notice));
+            return self.wake();
+        }
+        let mut unsent = self.sender.try_send(notice);
+        while let Err(TrySendError::Full(notice)) = unsent {
+            self.wake();
+            host::step();
+            unsent = self.sender.try_send(notice);
+        }
         self.wake();
     }
 
     fn wake(&self) {
-        // Fails only when the counter is at its limit, and then the gateway is awake.
-        let _ = rustix::io::write(&self.gateway, &1u64.to_ne_bytes());
+        host::ring(&self.gateway);
     }
 }

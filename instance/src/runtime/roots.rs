@@ -2,6 +2,7 @@
 
 use crate::ledger::{Ledger, Limits, SharedLedger};
 use egret_dataplane::frame::{AckKind, AckReader, BatchReader, Malformed};
+use egret_dataplane::host;
 use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::{Config, config};
 use std::cell::RefCell;
@@ -24,7 +25,7 @@ impl Roots {
             timeout_us: config.number(config::MESSAGE_TIMEOUT_SECS) * 1_000_000,
         };
         let ledger = Rc::new(RefCell::new(Ledger::new(limits)));
-        Self { task, incarnation, ledger, start: Instant::now() }
+        Self { task, incarnation, ledger, start: host::now() }
     }
 
     fn us(&self, now: Instant) -> u64 {
@@ -54,7 +55,7 @@ impl Roots {
             return Ok(());
         }
         let mut ledger = self.ledger.borrow_mut();
-        ledger.set_now(self.us(Instant::now()));
+        ledger.set_now(self.us(host::now()));
         match header.kind {
             AckKind::Ack => reader.records().for_each(|record| ledger.ack(record.id, record.xor)),
             AckKind::Fail => reader.records().for_each(|record| ledger.fail(record.id)),

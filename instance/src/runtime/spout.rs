@@ -3,8 +3,9 @@
 use super::guard::guard;
 use super::task::Task;
 use crate::topology::{Next, SpoutRunner};
+use egret_dataplane::host;
 use egret_dataplane::message::RunState;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a spout that has nothing waits for the first time; doubled with each time in a row.
 const IDLE_FIRST: Duration = Duration::from_millis(1);
@@ -124,11 +125,11 @@ fn emit(task: &mut Task, spout: &mut dyn SpoutRunner, idle: &mut Duration) -> Re
 /// Nothing for some time. Trees that end meanwhile are told to the spout, and a failed one ends the pause.
 fn pause(task: &mut Task, spout: &mut dyn SpoutRunner, time: Duration) -> Result<(), u8> {
     task.flush(spout.emitter());
-    let until = Instant::now() + time;
+    let until = host::now() + time;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.saturating_duration_since(host::now());
         task.rest(Some(left));
-        if deliver(task, spout)? || task.is_commanded() || Instant::now() >= until {
+        if deliver(task, spout)? || task.is_commanded() || host::now() >= until {
             return Ok(());
         }
         task.publish(spout.emitter());

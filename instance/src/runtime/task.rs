@@ -11,12 +11,12 @@ use crate::Error;
 use crate::collector::Emitter;
 use crate::topology::{Context, Metrics, Runner};
 use egret_dataplane::affinity;
+use egret_dataplane::host::{self, Killed};
 use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{Latency, RunState, Severity, TaskCounters};
 use egret_dataplane::plan::topology::Role;
 use egret_dataplane::plan::{PhysicalPlan, config};
 use std::cell::RefCell;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -46,10 +46,12 @@ pub(crate) fn spawn(start: Start, load: Load, gateway: OwnedFd) -> io::Result<Re
     let component = start.plan.topology.component_of(start.task);
     let id = component.map(|(c, _)| start.plan.topology.components[c.0 as usize].id.clone());
     let (reporter, notices) = Reporter::new(gateway, id.unwrap_or_default(), start.task);
-    std::thread::Builder::new().name("task".to_owned()).spawn(move || {
+    host::spawn("task", move || {
         let last_words = reporter.clone();
-        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(start, load, reporter)));
-        last_words.notify(Notice::Exit(code.unwrap_or(exit::FAILED)));
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(start, load, reporter))) {
+            Err(payload) if payload.is::<Killed>() => std::panic::resume_unwind(payload),
+            ended => last_words.notify(Notice::Exit(ended.unwrap_or(exit::FAILED))),
+        }
     })?;
     Ok(notices)
 }
@@ -84,7 +86,9 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     let spin_turns = settings.number(config::SPIN_TURNS);
     let queues = Queues::new(start.attachment, start.mailbox.clone(), spin_turns, roots.clone());
     let queues = SharedQueues(Rc::new(RefCell::new(queues)));
-    let seed = RandomState::new().hash_one(start.task.0);
+    let mut seed = [0; 8];
+    host::fill_random(&mut seed).map_err(|error| format!("no randomness: {error}"))?;
+    let seed = u64::from_ne_bytes(seed);
     let emitter = Emitter::new(&start.plan, start.task, &customs, seed, Box::new(queues.clone()));
     let mut emitter = emitter.map_err(|e| e.to_string())?;
     if let Some(roots) = &roots {
@@ -102,9 +106,9 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
         state: RunState::Paused,
         ended: start.ended,
         restart_on_error: settings.is(config::ERROR_ACTION, "RESTART"),
-        pace: Pace::new(flush_interval, Instant::now()),
+        pace: Pace::new(flush_interval, host::now()),
         roots,
-        latency_told: Instant::now(),
+        latency_told: host::now(),
     };
     Ok((task, runner))
 }
@@ -180,7 +184,7 @@ impl Task {
     /// After some calls of user code: makes the counters visible, and flushes if it is time.
     #[inline]
     pub(super) fn after_turns(&mut self, emitter: &mut Emitter) {
-        let now = Instant::now();
+        let now = host::now();
         if self.pace.look(now, emitter.has_open_blocks()) {
             emitter.flush();
             self.pace.flushed();
@@ -231,7 +235,7 @@ impl Task {
     /// The task has emitted its last tuple.
     pub(super) fn end(&mut self, emitter: &mut Emitter) {
         self.flush(emitter);
-        self.tell_latency(Instant::now());
+        self.tell_latency(host::now());
         self.queues.0.borrow_mut().end(self.id);
         self.ended = true;
         self.reporter.notify(Notice::Ended);
@@ -246,7 +250,7 @@ impl Task {
     /// A spout has nothing to do, at most for `timeout`: sleeps until that has passed, a command waits or, where trees are
     /// tracked, something may have come for them. Everything is flushed.
     pub(super) fn rest(&mut self, timeout: Option<Duration>) {
-        let now = Instant::now();
+        let now = host::now();
         match &self.roots {
             None => match timeout {
                 Some(timeout) => self.queues.0.borrow_mut().pause(timeout),
@@ -264,7 +268,7 @@ impl Task {
                 self.queues.0.borrow_mut().wait(timeout);
             }
         }
-        let now = Instant::now();
+        let now = host::now();
         self.pace.waited(now);
         self.after_roots(now);
     }

@@ -2,6 +2,7 @@
 
 use super::Place;
 use super::position_file::{PositionError, PositionFile};
+use egret_dataplane::host;
 use std::time::{Duration, Instant};
 
 /// How long about one claim should last.
@@ -21,7 +22,7 @@ pub(in super::super) struct Claims<P> {
 impl<P: Place> Claims<P> {
     /// Without any, before `end`.
     pub(super) fn new(file: PositionFile, end: P) -> Self {
-        Self { file, end, size: 1, claimed: Instant::now() }
+        Self { file, end, size: 1, claimed: host::now() }
     }
 
     /// A tuple from this place is about to be emitted.
@@ -33,7 +34,7 @@ impl<P: Place> Claims<P> {
     /// Claims this place and some more.
     #[cold]
     fn claim(&mut self, place: P) -> Result<(), PositionError> {
-        let now = Instant::now();
+        let now = host::now();
         let soon = now.duration_since(self.claimed) < CLAIM_TIME;
         self.size = if soon { (self.size * 2).min(MAX_CLAIM) } else { 1 };
         self.claimed = now;

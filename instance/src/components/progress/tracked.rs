@@ -3,6 +3,7 @@
 use super::in_flight::InFlight;
 use super::position_file::{MAX_WORDS, PositionFile};
 use super::{PLACE_WORDS, Place};
+use egret_dataplane::host;
 use std::time::{Duration, Instant};
 
 /// How many places in flight are kept beside the position.
@@ -42,7 +43,7 @@ impl<P: Place> Tracked<P> {
             let id = in_flight.push(place);
             in_flight.fail(id);
         }
-        let now = Instant::now();
+        let now = host::now();
         Self {
             file,
             words: Vec::new(),
@@ -110,7 +111,7 @@ impl<P: Place> Tracked<P> {
 
     /// Looks at the clock: seldom when tuples are many.
     fn is_old(&mut self) -> bool {
-        let now = Instant::now();
+        let now = host::now();
         let seldom = now.duration_since(self.looked) > SELDOM;
         self.turns = if seldom { 1 } else { (self.turns * 2).min(MAX_TURNS) };
         self.turns_left = self.turns;
@@ -137,6 +138,6 @@ impl<P: Place> Tracked<P> {
         // Emitting so many more makes no more than `max_pending` that would come twice, or little more.
         let room = self.max_pending.saturating_sub(self.in_flight.len() as u64);
         self.max_fresh = room.max(self.max_pending / 64).max(1);
-        (self.fresh, self.changed, self.saved) = (0, false, Instant::now());
+        (self.fresh, self.changed, self.saved) = (0, false, host::now());
     }
 }
