@@ -101,8 +101,6 @@ fn what_is_not_built_yet_says_so() {
         "deactivate x",
         "restart x 1",
         "update x --parallelism a=2",
-        "metrics x",
-        "top x",
         "list --state zk://127.0.0.1:2181/egret",
         "run endless.yaml -c topology.reliability.mode=EFFECTIVELY_ONCE",
         "run endless.yaml -c topology.reliability.mode=EFFECTIVELY_ONCE",

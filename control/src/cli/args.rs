@@ -109,6 +109,28 @@ pub(crate) enum Command {
         name: String,
     },
 
+    /// Show what is counted for every task, also by its own code
+    Metrics {
+        /// The topology
+        name: String,
+        /// Only the tasks of this component
+        component: Option<String>,
+    },
+
+    /// Watch a topology live, task by task; `q` quits
+    ///
+    /// On a terminal one picture replaces the other; elsewhere each is printed.
+    Top {
+        /// The topology
+        name: String,
+        /// Seconds between two pictures; counts come in once a second
+        #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
+        delay: f64,
+        /// End after so many pictures
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        count: Option<u64>,
+    },
+
     /// Show which task runs in which container
     ///
     /// With --dry-run, TOPOLOGY is a file or program, and what would be done with it is shown without doing it.
@@ -157,10 +179,6 @@ pub(crate) enum Command {
     Restart(Later),
     /// Change a running topology's parallelism or configuration (not supported yet)
     Update(Later),
-    /// Show a topology's metrics (not supported yet)
-    Metrics(Later),
-    /// Watch a topology live (not supported yet)
-    Top(Later),
 
     /// Keep the processes of one container running; started by the scheduler
     #[command(hide = true)]
@@ -260,8 +278,6 @@ impl Command {
             Self::Deactivate(_) => Some("deactivate"),
             Self::Restart(_) => Some("restart"),
             Self::Update(_) => Some("update"),
-            Self::Metrics(_) => Some("metrics"),
-            Self::Top(_) => Some("top"),
             Self::Metricsmgr(_) => Some("metricsmgr"),
             _ => None,
         }

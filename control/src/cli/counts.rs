@@ -1,7 +1,7 @@
 //! Counters and latencies as people read them.
 
 use super::output::thousands;
-use egret_dataplane::message::{CompleteLatency, ComponentTotals};
+use egret_dataplane::message::{CompleteLatency, ComponentTotals, TaskCounters};
 
 /// The titles of [`counts`].
 pub(crate) const COUNTS: [&str; 6] = ["EMITTED", "EXECUTED", "ACKED", "FAILED", "TIMED OUT", "PENDING"];
@@ -10,6 +10,12 @@ pub(crate) const COUNTS: [&str; 6] = ["EMITTED", "EXECUTED", "ACKED", "FAILED", 
 pub(crate) fn counts(totals: &ComponentTotals) -> Vec<String> {
     let counts =
         [totals.emitted, totals.executed, totals.acked, totals.failed, totals.timed_out, totals.pending];
+    counts.map(thousands).to_vec()
+}
+
+/// The counters of a task, likewise.
+pub(crate) fn task_counts(task: &TaskCounters) -> Vec<String> {
+    let counts = [task.emitted, task.executed, task.acked, task.failed, task.timed_out, task.pending];
     counts.map(thousands).to_vec()
 }
 

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use crate::state::{Execution, State};
-use egret_dataplane::message::{Message, Request, TopologyStatus};
+use egret_dataplane::message::{Message, Request, TopologyMetrics, TopologyStatus};
 use egret_dataplane::net::client::Client;
 use egret_dataplane::net::handshake::Secret;
 use std::net::SocketAddr;
@@ -80,16 +80,35 @@ impl<'a> Link<'a> {
 
     /// Asks for the status and waits for it.
     pub(crate) fn status(&mut self, patience: Duration) -> Option<Box<TopologyStatus>> {
+        self.ask(&Message::StatusRequest, patience, |answer| match answer {
+            Message::Status(status) => Some(status),
+            _ => None,
+        })
+    }
+
+    /// Asks for the counters of every task and waits for them.
+    pub(crate) fn metrics(&mut self, patience: Duration) -> Option<Box<TopologyMetrics>> {
+        self.ask(&Message::MetricsRequest, patience, |answer| match answer {
+            Message::Metrics(metrics) => Some(metrics),
+            _ => None,
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        request: &Message,
+        patience: Duration,
+        answer: fn(Message) -> Option<T>,
+    ) -> Option<T> {
         if self.client.is_none() && !self.connect() {
             return None;
         }
-        self.say(&Message::StatusRequest);
+        self.say(request);
         let deadline = Instant::now() + patience;
         while self.client.is_some() && Instant::now() < deadline {
-            if let Some(Message::Status(status)) =
-                self.hear(deadline.saturating_duration_since(Instant::now()))
-            {
-                return Some(status);
+            let said = self.hear(deadline.saturating_duration_since(Instant::now()));
+            if let Some(answered) = said.and_then(answer) {
+                return Some(answered);
             }
         }
         None

@@ -1,7 +1,7 @@
 //! The `egret` command: one file a command.
 //!
 //! * `args`: what can be typed; `output`: where the answer goes; `failure`: how it can fail.
-//! * `run`, `submit`, `kill`, `list`, `status`, `plan`, `logs`, `validate`, `config`: the commands.
+//! * `run`, `submit`, `kill`, `list`, `status`, `metrics`, `top`, `plan`, `logs`, `validate`, `config`: the commands.
 //! * `roles`: the processes of a topology, which an executor or a scheduler starts.
 //! * `load`: a topology from what was typed; `start`: from a topology to its processes, and the way back;
 //!   `executors`: what their ends mean, and starting them again; `link`: the conversation with a tmaster; `progress`: the live line.
@@ -20,6 +20,7 @@ mod link;
 mod list;
 mod load;
 mod logs;
+mod metrics;
 mod output;
 mod plan;
 mod progress;
@@ -28,6 +29,7 @@ mod run;
 mod start;
 mod status;
 mod submit;
+mod top;
 mod validate;
 
 use crate::layout::Home;
@@ -79,6 +81,8 @@ fn obey(context: &Context, command: &Command) -> Result<ExitCode, Failure> {
         Command::Kill { name, timeout } => kill::run(context, name, *timeout),
         Command::List => list::run(context),
         Command::Status { name } => status::run(context, name),
+        Command::Metrics { name, component } => metrics::run(context, name, component.as_deref()),
+        Command::Top { name, delay, count } => top::run(context, name, *delay, *count),
         Command::Plan { target, dry_run, args } => plan::run(context, target, *dry_run, args),
         Command::Logs { name, task, tail, follow } => {
             let wanted = logs::Wanted { process: task.as_deref(), tail: *tail, follow: *follow };

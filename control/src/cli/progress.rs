@@ -92,7 +92,8 @@ impl Rate {
     }
 }
 
-fn describe(status: &TopologyStatus, emitted: u64, per_second: f64) -> String {
+/// The topology as a whole, in a line.
+pub(crate) fn describe(status: &TopologyStatus, emitted: u64, per_second: f64) -> String {
     let spouts = &status.spouts;
     // Nothing throttles spouts yet.
     let mut line = format!(

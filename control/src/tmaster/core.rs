@@ -21,7 +21,7 @@ use super::totals::Totals;
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation, TaskId};
 use egret_dataplane::message::{
     Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, Request, RunState,
-    Severity, TopologyState, TopologyStatus,
+    Severity, TopologyMetrics, TopologyState, TopologyStatus,
 };
 use egret_dataplane::plan::{PackingPlan, PhysicalPlan, StmgrAddress, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -223,6 +223,15 @@ impl Tmaster {
         }
     }
 
+    fn metrics(&self) -> TopologyMetrics {
+        TopologyMetrics {
+            topology: self.topology.name.clone(),
+            state: self.state(),
+            elapsed_s: self.elapsed.as_secs_f64(),
+            tasks: self.totals.metrics(&self.topology, &self.packing),
+        }
+    }
+
     fn state(&self) -> TopologyState {
         match self.phase {
             Phase::Starting => TopologyState::Starting,
@@ -249,6 +258,9 @@ impl Tmaster {
             Message::Watch => {
                 self.watchers.insert(peer);
                 effects.push(self.status_for(vec![peer]));
+            }
+            Message::MetricsRequest => {
+                effects.push(Effect::Send(vec![peer], Message::Metrics(Box::new(self.metrics()))));
             }
             Message::Request(request) => {
                 self.request(request, now, effects);
@@ -285,6 +297,9 @@ impl Tmaster {
                     let task = latency.task;
                     effects.push(Effect::Warn(format!("the latencies of task {task} are ignored: {error}")));
                 }
+            }
+            Message::UserCounters(said) if self.packing.container_of(said.task) == Some(container) => {
+                self.totals.user_counters(said);
             }
             Message::Report(report) => {
                 self.totals.touch();

@@ -1,8 +1,9 @@
 //! The topology master: waits for every stmgr, makes the physical plan, says when tuples may flow, and knows how
 //! the topology is doing.
 //!
-//! It sees no tuple. Everything it decides is in [`core`], a pure state machine over `totals`, the counters, and
-//! `latency`, the histograms. `memory` is what it leaves to the tmaster after it; `driver` brings it the clock and the state manager, and `server` the connections.
+//! It sees no tuple. Everything it decides is in [`core`], a pure state machine over `totals`, the counters,
+//! `user_counters`, those of user code, and `latency`, the histograms. `memory` is what it leaves to the tmaster after it;
+//! `driver` brings it the clock and the state manager, and `server` the connections.
 
 pub mod core;
 mod cpu;
@@ -11,5 +12,6 @@ mod latency;
 mod memory;
 mod server;
 mod totals;
+mod user_counters;
 
 pub use driver::{TmasterOptions, run};

@@ -4,12 +4,13 @@
 //! processes counted (`before`) plus what the present one says (`now`).
 
 use super::latency::{Latencies, SavedLatency};
+use super::user_counters::UserTotals;
 use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{
     ComponentTotals, Heartbeat, Latency, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
-    TaskCounters,
+    TaskCounters, TaskMetrics, UserCounters,
 };
-use egret_dataplane::plan::{Role, Topology};
+use egret_dataplane::plan::{PackingPlan, Role, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(crate) struct Totals {
     /// practice, and a smaller sample of the same pid starts a new count.
     cpu: BTreeMap<(ProcessRole, u32), f64>,
     latencies: Latencies,
+    user: UserTotals,
     /// How often each process was started: its highest incarnation so far.
     starts: BTreeMap<(ProcessRole, ContainerId, Option<TaskId>), Incarnation>,
     /// Something was counted that a former `save` lacks.
@@ -35,6 +37,8 @@ pub(crate) struct SavedTotals {
     containers: Vec<(ContainerId, Container)>,
     cpu: Vec<(ProcessRole, u32, f64)>,
     latencies: Vec<SavedLatency>,
+    #[serde(default)]
+    user: UserTotals,
     starts: Vec<(ProcessRole, ContainerId, Option<TaskId>, Incarnation)>,
 }
 
@@ -74,6 +78,12 @@ impl Totals {
     pub(crate) fn latency(&mut self, latency: &Latency) -> Result<(), String> {
         self.changed = true;
         self.latencies.update(latency)
+    }
+
+    /// Takes in what the user code of a task has counted.
+    pub(crate) fn user_counters(&mut self, said: UserCounters) {
+        self.changed = true;
+        self.user.update(said);
     }
 
     /// Something else has changed that is saved along with what is counted.
@@ -177,6 +187,24 @@ impl Totals {
         all
     }
 
+    /// One entry for each task of the packing plan.
+    pub(crate) fn metrics(&self, topology: &Topology, packing: &PackingPlan) -> Vec<TaskMetrics> {
+        let task = |container: ContainerId, task: TaskId| {
+            let (component, _) = topology.component_of(task)?;
+            let counters = self.tasks.get(&task).map(Count::sum).unwrap_or_default();
+            Some(TaskMetrics {
+                component: topology.components[usize::from(component.0)].id.clone(),
+                container,
+                counters: TaskCounters { task, ..counters },
+                user: self.user.of(task),
+            })
+        };
+        let places = packing.containers.iter().flat_map(|c| c.tasks.iter().map(|t| (c.id, t.task)));
+        let mut all: Vec<TaskMetrics> = places.filter_map(|(c, t)| task(c, t)).collect();
+        all.sort_by_key(|metrics| metrics.counters.task);
+        all
+    }
+
     /// What the spouts have seen of their trees.
     pub(crate) fn spouts(&self, topology: &Topology) -> SpoutTotals {
         let components = self.components(topology);
@@ -212,6 +240,7 @@ impl Totals {
             containers: self.containers.iter().map(|(id, container)| (*id, container.clone())).collect(),
             cpu: self.cpu.iter().map(|((role, pid), seconds)| (*role, *pid, *seconds)).collect(),
             latencies: self.latencies.save(),
+            user: self.user.clone(),
             starts: self.starts.iter().map(|((r, c, t), starts)| (*r, *c, *t, *starts)).collect(),
         })
     }
@@ -223,6 +252,7 @@ impl Totals {
             containers: saved.containers.into_iter().collect(),
             cpu: saved.cpu.into_iter().map(|(role, pid, seconds)| ((role, pid), seconds)).collect(),
             latencies: Latencies::restore(&saved.latencies),
+            user: saved.user,
             starts: saved.starts.into_iter().map(|(r, c, t, starts)| ((r, c, t), starts)).collect(),
             changed: false,
         }

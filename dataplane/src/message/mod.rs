@@ -15,12 +15,15 @@
 //! | [`Message::TaskEnded`] | stmgr | tmaster |
 //! | [`Message::Report`] | instance | stmgr, and stmgr to tmaster |
 //! | [`Message::Latency`] | spout instance | stmgr, and stmgr to tmaster |
+//! | [`Message::UserCounters`] | instance | stmgr, and stmgr to tmaster |
 //! | [`Message::HelloPeer`] | stmgr | stmgr, first thing on a link, both ways |
-//! | [`Message::StatusRequest`], [`Message::Watch`], [`Message::Request`] | client | tmaster |
-//! | [`Message::Status`], [`Message::Done`] | tmaster | client |
+//! | [`Message::StatusRequest`], [`Message::Watch`], [`Message::MetricsRequest`], [`Message::Request`] | client | tmaster |
+//! | [`Message::Status`], [`Message::Metrics`], [`Message::Done`] | tmaster | client |
 
+mod metrics;
 mod status;
 
+pub use metrics::{MAX_COUNTER_NAME_BYTES, MAX_USER_COUNTERS, TaskMetrics, TopologyMetrics, UserCounters};
 pub use status::{
     CompleteLatency, ComponentTotals, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
     TaskCounters, TopologyState, TopologyStatus,
@@ -31,7 +34,7 @@ use crate::plan::PhysicalPlan;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Bumped whenever a message or a frame changes its layout; both ends of a connection must agree.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Everything that is said on a control connection.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -59,6 +62,8 @@ pub enum Message {
     Report(Report),
     /// How long the tuple trees of a spout took, so far.
     Latency(Latency),
+    /// What the user code of a task has counted, so far.
+    UserCounters(UserCounters),
     /// A stmgr introduces itself to a peer.
     HelloPeer(HelloPeer),
     /// Asks for a [`Message::Status`].
@@ -67,6 +72,10 @@ pub enum Message {
     Watch,
     /// The answer.
     Status(Box<TopologyStatus>),
+    /// Asks for a [`Message::Metrics`].
+    MetricsRequest,
+    /// The answer.
+    Metrics(Box<TopologyMetrics>),
     /// Asks the tmaster to act.
     Request(Request),
     /// It was done, or begun.

@@ -67,6 +67,7 @@ impl Stmgr {
                     self.report(report);
                 }
                 (Message::Latency(latency), Some(slot)) => self.latency(slot, latency)?,
+                (Message::UserCounters(counters), Some(slot)) => self.user_counters(slot, counters)?,
                 _ => return Err("it sent a message that is not for a stmgr".to_owned()),
             }
         }

@@ -5,8 +5,8 @@ use super::route::Slot;
 use super::sinks::ControlSink;
 use crate::ids::{Epoch, TaskId};
 use crate::message::{
-    Heartbeat, Latency, MAX_HISTOGRAM_BYTES, Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus,
-    RegisterStmgr, Report, TaskCounters,
+    Heartbeat, Latency, MAX_COUNTER_NAME_BYTES, MAX_HISTOGRAM_BYTES, MAX_USER_COUNTERS, Message,
+    PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, TaskCounters, UserCounters,
 };
 use crate::net::handshake::fresh_nonce;
 use crate::net::link::{FrameLimits, Outgoing};
@@ -34,6 +34,8 @@ pub(super) struct TmasterLink {
     reports: VecDeque<Report>,
     /// The newest of each local spout, for a tmaster that has not heard of it.
     latencies: BTreeMap<TaskId, Latency>,
+    /// The newest of each local task that has any, likewise.
+    user_counters: BTreeMap<TaskId, UserCounters>,
 }
 
 /// See [`TmasterLink`].
@@ -58,6 +60,7 @@ impl TmasterLink {
             last_words: VecDeque::new(),
             reports: VecDeque::new(),
             latencies: BTreeMap::new(),
+            user_counters: BTreeMap::new(),
         }
     }
 
@@ -170,6 +173,9 @@ impl Stmgr {
         for latency in self.tmaster.latencies.values().cloned().collect::<Vec<_>>() {
             self.tell_tmaster(&Message::Latency(latency));
         }
+        for counters in self.tmaster.user_counters.values().cloned().collect::<Vec<_>>() {
+            self.tell_tmaster(&Message::UserCounters(counters));
+        }
     }
 
     /// Tells the tmaster, if there is one. What must not be missed is part of the next registration.
@@ -202,6 +208,25 @@ impl Stmgr {
         }
         self.tmaster.latencies.insert(task, latency.clone());
         self.tell_tmaster(&Message::Latency(latency));
+        Ok(())
+    }
+
+    /// Passes on what the user code of `slot` has counted.
+    ///
+    /// # Errors
+    /// When it speaks for another task, or beyond its bounds.
+    pub(super) fn user_counters(&mut self, slot: Slot, counters: UserCounters) -> Result<(), String> {
+        let task = self.core.routes().tasks[slot.at()];
+        if counters.task != task || !counters.is_within_bounds() {
+            return Err(format!(
+                "it sent {} counters for task {}; at most {MAX_USER_COUNTERS} with names of at most \
+                 {MAX_COUNTER_NAME_BYTES} bytes for task {task} are right",
+                counters.counters.len(),
+                counters.task
+            ));
+        }
+        self.tmaster.user_counters.insert(task, counters.clone());
+        self.tell_tmaster(&Message::UserCounters(counters));
         Ok(())
     }
 

@@ -11,9 +11,10 @@ use super::registration::{RegisterError, Registered, register};
 use super::reports::Notice;
 use super::task::{self, Start};
 use super::{Load, exit};
+use crate::topology::Metrics;
 use egret_dataplane::host;
 use egret_dataplane::memory::Counters;
-use egret_dataplane::message::{Message, RunState};
+use egret_dataplane::message::{Message, RunState, UserCounters};
 use egret_dataplane::net::link::{FrameHeader, FrameLimits, FrameSink, Outgoing};
 use egret_dataplane::net::reactor::{self, Choice, ConnId, Event, Reactor};
 use egret_dataplane::net::session::Session;
@@ -29,6 +30,7 @@ use tracing::{debug, error, info, warn};
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 const CPU_EVERY: Duration = Duration::from_secs(1);
+const COUNTERS_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the instance until it is over.
 pub(crate) fn run(env: InstanceEnv, load: Load) -> io::Result<u8> {
@@ -57,6 +59,10 @@ struct Gateway {
     state: RunState,
     notices: Option<Receiver<Notice>>,
     counters: Option<Counters>,
+    metrics: Metrics,
+    /// What the stmgr was told last of what user code counts, and when.
+    told: Vec<(String, u64)>,
+    told_at: Instant,
     ended: bool,
     /// The exit code that was decided before the task thread is over.
     stop_code: Option<u8>,
@@ -90,6 +96,9 @@ impl Gateway {
             state: RunState::Paused,
             notices: None,
             counters: None,
+            metrics: Metrics::default(),
+            told: Vec::new(),
+            told_at: host::now(),
             ended: false,
             stop_code: None,
         })
@@ -114,6 +123,9 @@ impl Gateway {
             over = over.or(self.on_event(event)?);
         }
         self.publish_cpu();
+        if host::now().saturating_duration_since(self.told_at) >= COUNTERS_EVERY {
+            self.tell_user_counters();
+        }
         Ok(over.or(self.read_notices()))
     }
 
@@ -136,6 +148,8 @@ impl Gateway {
     fn registered(&mut self, registered: Registered) {
         let Registered { conn, accepted, attachment } = registered;
         self.retry_delay = RETRY_FIRST;
+        // A new stmgr knows nothing yet.
+        self.told.clear();
         self.stmgr = Some(Link { conn, session: Session::trusted(FrameLimits::control_only()) });
         self.counters = Some(attachment.channel.counters());
         info!(container = %accepted.container, "registered with the stmgr");
@@ -213,6 +227,7 @@ impl Gateway {
             ended,
             attachment,
             mailbox: self.mailbox.clone(),
+            metrics: self.metrics.clone(),
         };
         self.notices = Some(task::spawn(start, load, self.reactor.wake_fd()?)?);
         self.mailbox.send(Command::State(self.state));
@@ -253,9 +268,24 @@ impl Gateway {
         counters.store_cpu_us(used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000);
     }
 
+    /// Tells the stmgr what user code has counted, if that has changed.
+    fn tell_user_counters(&mut self) {
+        self.told_at = host::now();
+        let Some(link) = &self.stmgr else { return };
+        let counters = self.metrics.snapshot();
+        if counters == self.told {
+            return;
+        }
+        self.told.clone_from(&counters);
+        let (task, incarnation) = (self.env.task, self.env.incarnation);
+        let message = Message::UserCounters(UserCounters { task, incarnation, counters });
+        self.reactor.send(link.conn, Outgoing::control(&message));
+    }
+
     /// Sends what is queued, as far as the stmgr still listens.
     fn say_goodbye(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         self.publish_cpu();
+        self.tell_user_counters();
         let Some(link) = self.stmgr.take() else { return Ok(()) };
         self.reactor.close_after_flush(link.conn);
         let deadline = host::now() + Duration::from_secs(1);

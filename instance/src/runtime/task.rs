@@ -38,6 +38,8 @@ pub(crate) struct Start {
     pub(crate) ended: bool,
     pub(crate) attachment: Attachment,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// What its user code counts.
+    pub(crate) metrics: Metrics,
 }
 
 /// Starts the task thread; its last notice is [`Notice::Exit`].
@@ -77,7 +79,7 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     let settings = &topology.config;
     pin(&start.plan, start.task);
     let (factory, customs) = load(&topology, start.task)?;
-    let context = Context::new(topology.clone(), start.task, Metrics::default())
+    let context = Context::new(topology.clone(), start.task, start.metrics)
         .ok_or_else(|| format!("the physical plan has no task {}", start.task))?
         .in_process(start.container_dir, start.incarnation);
     let tracks = settings.is(config::RELIABILITY_MODE, "ATLEAST_ONCE");

@@ -1,5 +1,8 @@
 //! The metrics of user code.
+//!
+//! `egret metrics` shows them. The gateway thread sends them on about once a second, and once more at the end.
 
+use egret_dataplane::message::{MAX_COUNTER_NAME_BYTES, MAX_USER_COUNTERS};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,15 +37,20 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The counter of this name, made when it is asked for first.
+    /// The counter of this name, made when it is asked for first. A name is cut after [`MAX_COUNTER_NAME_BYTES`], and of
+    /// more counters than [`MAX_USER_COUNTERS`] the later ones count for themselves: nobody else sees them.
     #[must_use]
     pub fn counter(&self, name: &str) -> Counter {
+        let cut = (0..=name.len().min(MAX_COUNTER_NAME_BYTES)).rev().find(|at| name.is_char_boundary(*at));
+        let name = &name[..cut.unwrap_or_default()];
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, counter)) = counters.iter().find(|(known, _)| known == name) {
             return counter.clone();
         }
         let counter = Counter::default();
-        counters.push((name.to_owned(), counter.clone()));
+        if counters.len() < MAX_USER_COUNTERS {
+            counters.push((name.to_owned(), counter.clone()));
+        }
         counter
     }
 
@@ -65,5 +73,15 @@ mod tests {
         metrics.counter("a").increment();
         let _ = metrics.counter("b");
         assert_eq!(metrics.snapshot(), [("a".to_owned(), 3), ("b".to_owned(), 0)]);
+    }
+
+    #[test]
+    fn names_and_numbers_have_bounds() {
+        let metrics = Metrics::default();
+        metrics.counter(&"é".repeat(MAX_COUNTER_NAME_BYTES)).add(1);
+        (0..2 * MAX_USER_COUNTERS).for_each(|n| metrics.counter(&n.to_string()).add(1));
+        let snapshot = metrics.snapshot();
+        assert_eq!(snapshot[0].0, "é".repeat(MAX_COUNTER_NAME_BYTES / 2));
+        assert_eq!(snapshot.len(), MAX_USER_COUNTERS);
     }
 }

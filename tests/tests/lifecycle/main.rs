@@ -3,6 +3,7 @@
 
 mod clean_up;
 mod clock;
+mod figures;
 mod flow;
 mod hostile;
 mod idle;

@@ -1,7 +1,7 @@
 //! The bolts of the cases.
 
 use crate::tuples::{Key, Keyed, Number, Pair, Word, WordCount};
-use egret::{BasicBolt, BasicCollector, Bolt, BoltCollector, Context, Held, Input, Result};
+use egret::{BasicBolt, BasicCollector, Bolt, BoltCollector, Context, Counter, Held, Input, Result};
 use egret_tests::records::Recorder;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,27 +34,31 @@ impl BasicBolt for Moody {
     }
 }
 
-/// Writes down every input, as `show` puts it.
+/// Writes down every input, as `show` puts it, and counts them as `recorded`.
 pub(crate) struct Recording {
     folder: PathBuf,
     record: Option<Recorder>,
+    recorded: Option<Counter>,
     show: fn(&Input<'_>) -> Result<String>,
 }
 
 impl Recording {
     pub(crate) fn new(folder: PathBuf, show: fn(&Input<'_>) -> Result<String>) -> Self {
-        Self { folder, record: None, show }
+        Self { folder, record: None, recorded: None, show }
     }
 }
 
 impl BasicBolt for Recording {
     fn prepare(&mut self, context: &Context) -> Result<()> {
         self.record = Some(crate::recorder(&self.folder, context)?);
+        self.recorded = Some(context.counter("recorded"));
         Ok(())
     }
 
     fn execute(&mut self, input: &Input<'_>, _: &mut BasicCollector<'_>) -> Result<()> {
-        crate::note(&mut self.record, (self.show)(input)?)
+        crate::note(&mut self.record, (self.show)(input)?)?;
+        self.recorded.iter().for_each(Counter::increment);
+        Ok(())
     }
 }
 
