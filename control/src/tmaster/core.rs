@@ -16,12 +16,14 @@
 //! A container belongs to the stmgr with the highest incarnation that has registered for it. Incarnations go on over
 //! restarts of the whole container, so an older one is a zombie: it is refused, and ends.
 
+mod registration;
+
 use super::memory::Memory;
 use super::totals::Totals;
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation, TaskId};
 use egret_dataplane::message::{
-    Message, PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, Request, RunState,
-    Severity, TopologyMetrics, TopologyState, TopologyStatus,
+    Message, ProcessRole, ProcessStatus, Report, Request, RunState, Severity, TopologyMetrics, TopologyState,
+    TopologyStatus,
 };
 use egret_dataplane::plan::{PackingPlan, PhysicalPlan, StmgrAddress, Topology};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -316,70 +318,6 @@ impl Tmaster {
                     .push(Effect::Warn(format!("the stmgr of container {container} said {kind}; ignored")));
             }
         }
-    }
-
-    fn register(&mut self, peer: PeerId, stmgr: RegisterStmgr, now: Duration, effects: &mut Vec<Effect>) {
-        if let Some(reason) = self.objection(&stmgr) {
-            effects
-                .push(Effect::Warn(format!("refused the stmgr of container {}: {reason}", stmgr.container)));
-            self.refuse(peer, reason, effects);
-            return;
-        }
-        let stopping = self.run_state() == RunState::Stopped;
-        let Some(slot) = self.slots.get_mut(&stmgr.container) else { return };
-        let old = slot.peer.replace(peer).filter(|old| *old != peer);
-        let replaced = slot.incarnation != stmgr.incarnation;
-        slot.incarnation = stmgr.incarnation;
-        slot.address = stmgr.address;
-        slot.mesh = Epoch(0);
-        slot.known = true;
-        slot.told_stop = stopping;
-        if let Some(old) = old {
-            let reason = format!("a newer stmgr has registered for container {}", stmgr.container);
-            self.refuse(old, reason, effects);
-        }
-        if replaced {
-            self.totals.stmgr_replaced(stmgr.container);
-        }
-        self.peers.insert(peer, stmgr.container);
-        self.epoch = self.epoch.max(stmgr.epoch);
-        stmgr.ended.iter().for_each(|task| self.task_ended(*task));
-        if stopping {
-            effects.push(Effect::Send(vec![peer], Message::SetState(RunState::Stopped)));
-        } else if self.slots.values().all(|slot| slot.peer.is_some()) {
-            self.publish(effects);
-            self.stop_if_all_ended(now, effects);
-        }
-    }
-
-    /// Why this stmgr cannot register, if so.
-    fn objection(&self, stmgr: &RegisterStmgr) -> Option<String> {
-        let container = stmgr.container;
-        if stmgr.version != PROTOCOL_VERSION {
-            return Some(format!(
-                "it speaks protocol version {}, this tmaster {PROTOCOL_VERSION}",
-                stmgr.version
-            ));
-        }
-        if stmgr.topology != self.topology.name {
-            return Some(format!("it belongs to `{}`, this is `{}`", stmgr.topology, self.topology.name));
-        }
-        let Some(slot) = self.slots.get(&container) else {
-            return Some(format!("the packing plan has no container {container}"));
-        };
-        (stmgr.incarnation < slot.incarnation).then(|| {
-            format!(
-                "incarnation {} of container {container}'s stmgr has registered, this is the older {}",
-                slot.incarnation, stmgr.incarnation
-            )
-        })
-    }
-
-    fn refuse(&mut self, peer: PeerId, reason: String, effects: &mut Vec<Effect>) {
-        self.peers.remove(&peer);
-        self.watchers.remove(&peer);
-        effects.push(Effect::Send(vec![peer], Message::Refused(reason)));
-        effects.push(Effect::Close(peer));
     }
 
     /// Makes the next plan from the addresses at hand, and hands it out once it is stored.

@@ -31,7 +31,8 @@ const SLOTS: usize = 1024;
 pub const IN_SLOTS: usize = 1024;
 
 /// Slots of the ring from the instance to the stmgr: one for each block the instance can hold, which are its quota
-/// (at most 8,192) and what came in and is not consumed; the stmgr never has more than that outstanding.
+/// (at most 8,192) and what came in and is not consumed, one for its end, and the [`UNPUBLISHED_MAX`](super::ring::UNPUBLISHED_MAX). The stmgr never has
+/// more than that outstanding, so what the instance rightly says always fits.
 pub const OUT_SLOTS: usize = 16_384;
 
 const BYTES: usize = SLOTS + (IN_SLOTS + OUT_SLOTS) * 16;

@@ -9,17 +9,24 @@
 //!
 //! Ownership of a block moves only with its descriptor through a ring. Nothing here knows what a block holds.
 
+mod atomics;
 pub mod block;
 pub mod channel;
 pub mod descriptor;
+mod futex;
 mod map;
 pub mod park;
 pub mod pool;
 pub mod ring;
+
+#[cfg(test)]
+mod park_tests;
+#[cfg(test)]
+mod ring_tests;
 
 pub use block::{BlockBytes, OwnedBlock};
 pub use channel::{Channel, ChannelEnd, Counters, IN_SLOTS, OUT_SLOTS};
 pub use descriptor::{Descriptor, DescriptorKind, MAX_COUNT};
 pub use park::{Parker, Waker};
 pub use pool::{CLASSES, Class, Pool, PoolConfig, PoolError};
-pub use ring::{Consumer, Full, Producer};
+pub use ring::{Consumer, Full, Producer, UNPUBLISHED_MAX};

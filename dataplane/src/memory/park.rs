@@ -8,13 +8,12 @@
 //! Between the write and the read on either side stands a full fence, so at least one of the two sees the other
 //! (Dekker). SYNC(parker) The fence costs about 20 ns: call [`Waker::wake`] once per batch, not per tuple.
 
+use super::atomics::{AtomicU32, Ordering, fence};
+use super::futex;
 use super::map::Mapping;
 use crate::host;
-use rustix::io::Errno;
-use rustix::thread::futex;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -60,21 +59,13 @@ impl Parker {
     pub fn park(&self, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
         self.fall_asleep();
         if !ready() {
-            if host::is_virtual() { self.sleep_virtually(timeout) } else { self.sleep(timeout) }
+            if host::is_virtual() {
+                self.sleep_virtually(timeout);
+            } else {
+                futex::wait(self.word.get(), ASLEEP, timeout);
+            }
         }
         self.wake_up();
-    }
-
-    fn sleep(&self, timeout: Option<Duration>) {
-        let timeout = timeout.map(|t| rustix::time::Timespec {
-            tv_sec: t.as_secs().min(1 << 30) as i64,
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
-        let slept = futex::wait(self.word.get(), futex::Flags::empty(), ASLEEP, timeout.as_ref());
-        debug_assert!(
-            matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)),
-            "{slept:?}"
-        );
     }
 
     /// As a futex does: the word alone says whether the sleep goes on.
@@ -121,47 +112,7 @@ impl Waker {
         match &self.eventfd {
             Some(fd) => host::ring(fd),
             None if host::is_virtual() => host::notify(),
-            None => _ = futex::wake(self.word.get(), futex::Flags::empty(), 1),
+            None => futex::wake(self.word.get()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicU64;
-
-    #[test]
-    fn no_wake_up_is_lost() {
-        let map = Arc::new(Mapping::create("park-test", 4096).unwrap());
-        let (parker, waker) = (Parker::new(map.clone(), 0), Waker::futex(map, 0));
-        let work = Arc::new(AtomicU64::new(0));
-        let seen = Arc::new(AtomicU64::new(0));
-        let producer = std::thread::spawn({
-            let (work, seen) = (work.clone(), seen.clone());
-            move || {
-                for n in 1..=20_000 {
-                    work.store(n, Ordering::Relaxed);
-                    waker.wake();
-                    while seen.load(Ordering::Relaxed) < n {
-                        std::thread::yield_now();
-                    }
-                }
-            }
-        });
-        // Without a timeout: one lost wake-up would hang the test.
-        for n in 1..=20_000 {
-            while work.load(Ordering::Relaxed) < n {
-                parker.park(|| work.load(Ordering::Relaxed) >= n, None);
-            }
-            seen.store(n, Ordering::Relaxed);
-        }
-        producer.join().unwrap();
-    }
-
-    #[test]
-    fn a_timeout_ends_the_sleep() {
-        let map = Arc::new(Mapping::create("park-test", 4096).unwrap());
-        Parker::new(map, 0).park(|| false, Some(Duration::from_millis(1)));
     }
 }

@@ -3,7 +3,7 @@
 use super::{Cause, Core, Effect, Flight};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
-use crate::memory::{Descriptor, DescriptorKind, OUT_SLOTS};
+use crate::memory::{Descriptor, DescriptorKind, OUT_SLOTS, UNPUBLISHED_MAX};
 use crate::stmgr::credit::Waiting;
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Place, QueueIndex, Slot};
@@ -106,7 +106,7 @@ impl Core {
             local.grants.pop();
         }
         // The out ring has room for its whole quota, for one end and for this many blocks it consumed.
-        let limit = OUT_SLOTS as u32 - self.sizes.task_total() - 1;
+        let limit = (OUT_SLOTS - UNPUBLISHED_MAX) as u32 - self.sizes.task_total() - 1;
         while let Some(&next) = local.pending.front() {
             use DescriptorKind::{Ack, Data, FailAll, Lost};
             let is_block = matches!(next.kind, Data | Ack | Lost);
