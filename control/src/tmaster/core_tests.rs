@@ -2,6 +2,7 @@
 
 use super::*;
 use egret_dataplane::message::{Heartbeat, Latency, TaskCounters};
+use egret_dataplane::message::{PROTOCOL_VERSION, RegisterStmgr};
 use egret_dataplane::plan::{
     Component, Config, ContainerPlan, Grouping, Input, Program, Resources, Role, Schema, Stream, TaskPlan,
 };
