@@ -1,6 +1,6 @@
 //! Topologies written in YAML, after Storm Flux and Heron ECO.
 //!
-//! [`load`] reads a file into the plan's [`Topology`] in three steps, each of which notes every problem it finds with its
+//! [`load`] reads a file, [`parse`] its text, into the plan's [`Topology`] in three steps, each of which notes every problem it finds with its
 //! line and goes on: `node` parses, `draft` reads the structure, `resolve` gives it its meaning (types, arguments,
 //! schemas, configuration) and calls the one validator, whose findings it maps back to lines.
 
@@ -39,15 +39,23 @@ pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Topology, Yam
         none.add(Place::default(), "the topology is no UTF-8 text; save it as UTF-8");
         return Err(none.into_errors());
     };
+    parse(path, &source, overrides)
+}
+
+/// Reads the topology in `source`, the text of `path`; otherwise as [`load`].
+///
+/// # Errors
+/// Everything that is wrong with it, each with its line.
+pub fn parse(path: &Path, source: &str, overrides: &[(String, String)]) -> Result<Topology, YamlErrors> {
+    let mut problems = Problems::new(path, source);
     let folder = match paths::folder_of(path) {
         Ok(folder) => folder,
         Err(error) => {
-            none.add(Place::default(), format!("cannot find the topology's folder: {error}"));
-            return Err(none.into_errors());
+            problems.add(Place::default(), format!("cannot find the topology's folder: {error}"));
+            return Err(problems.into_errors());
         }
     };
-    let mut problems = Problems::new(path, &source);
-    let root = match Node::parse(&source) {
+    let root = match Node::parse(source) {
         Ok(root) => root,
         Err(error) => {
             problems.add_syntax(&error);

@@ -1,0 +1,4 @@
+//! See `egret_fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| egret_fuzz::yaml::run(data));
