@@ -105,7 +105,7 @@ impl Client {
         let failed = |error| ClientError::Io { peer, error };
         let deadline = Instant::now() + timeout;
         let stream = TcpStream::connect_timeout(&peer, timeout).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
+        super::tcp::prepare(&stream).map_err(failed)?;
         stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(failed)?;
         let nonce = fresh_nonce().map_err(failed)?;
         let session = Session::client(secret, nonce, FrameLimits::control_only());

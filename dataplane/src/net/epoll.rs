@@ -8,6 +8,7 @@ use super::link::Outgoing;
 use super::reactor::{
     CloseReason, ConnId, Event, ListenerId, RECV_BUFFER_BYTES, RECV_BUFFERS, Reactor, RecvBuf,
 };
+use super::tcp;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use rustix::event::EventfdFlags;
@@ -135,7 +136,7 @@ impl EpollReactor {
             let accepted = match rustix::net::accept_with(&listener.socket, flags) {
                 Ok(socket) => {
                     if listener.tcp {
-                        sockopt::set_tcp_nodelay(&socket, true).ok();
+                        tcp::prepare(&socket).ok();
                     }
                     self.add(socket, Phase::Open)
                 }
@@ -298,7 +299,7 @@ impl Reactor for EpollReactor {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
+        tcp::prepare(&socket)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => self.add(socket, Phase::Connecting),
             Err(error) => {

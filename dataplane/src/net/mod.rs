@@ -20,6 +20,7 @@ mod decoder;
 mod local;
 mod outbox;
 mod slots;
+mod tcp;
 
 #[cfg(test)]
 mod conformance;

@@ -15,6 +15,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The one TCP port that a process listens on.
 fn address(process: &Seen) -> SocketAddr {
@@ -51,6 +52,7 @@ fn openings() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("garbage", garbage()),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
+        ("a TLS hello", [&[0x16, 3, 1, 0, 60, 1, 0, 0, 56, 3, 3][..], &[7; 54]].concat()),
         ("zeros", vec![0; 64]),
         ("an empty handshake", frame(FrameKind::Handshake, 0, &[])),
         ("a huge handshake", frame(FrameKind::Handshake, u32::MAX, &[7; 1000])),
@@ -118,6 +120,26 @@ fn unix(path: &PathBuf) -> UnixStream {
     stream
 }
 
+/// Begins rightly, and then says a byte now and again: not silent, and no use.
+fn drips(mut stream: TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut challenge = [0; 96];
+    stream.read_exact(&mut challenge).unwrap();
+    let right = frame(FrameKind::Handshake, 80, &[7; 80]);
+    let mut dripped = 0;
+    // It may be cut off between two bytes.
+    while let Some(byte) = right.get(dripped)
+        && stream.write_all(&[*byte]).is_ok()
+    {
+        dripped += 1;
+        match stream.read(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => break,
+        }
+    }
+    assert!(dripped < right.len(), "it was let go on to the end");
+}
+
 /// With the secret of the topology, which a process of the same user may know.
 fn insider(cluster: &Cluster, address: SocketAddr) -> Client {
     let state = State::open(&format!("file:{}", cluster.home().join("state/local").display())).unwrap();
@@ -183,6 +205,7 @@ fn strangers_are_cut_off_with_one_line_each_and_no_tuple_notices() {
     // They say nothing at all; each is waited for at the end.
     let silent = [tcp(stmgr), tcp(tmaster)];
     let silent_too = unix(socket);
+    let dripping = [stmgr, tmaster].map(|address| std::thread::spawn(move || drips(tcp(address))));
 
     let of_stmgr =
         Target { cluster: &cluster, log: "container-1/log-files/stmgr.log", line: "closed a connection" };
@@ -206,8 +229,9 @@ fn strangers_are_cut_off_with_one_line_each_and_no_tuple_notices() {
     leaves_early(tcp(tmaster));
     silent.into_iter().for_each(|stream| is_closed(stream, "silence"));
     is_closed(silent_too, "silence");
-    let stmgr_line = ("container-1/log-files/stmgr.log", "it has not said who it is", 2);
-    let tmaster_line = ("container-0/log-files/tmaster.log", "has not proven the secret in", 1);
+    dripping.into_iter().for_each(|drips| drips.join().unwrap());
+    let stmgr_line = ("container-1/log-files/stmgr.log", "it has not said who it is", 3);
+    let tmaster_line = ("container-0/log-files/tmaster.log", "has not proven the secret in", 2);
     for (path, line, times) in [stmgr_line, tmaster_line] {
         let about_silence = || lines_with(&log(&cluster, path), line);
         wait_for("the lines about silence", DEADLINE, || (about_silence() >= times).then_some(()));

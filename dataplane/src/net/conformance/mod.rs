@@ -3,6 +3,7 @@
 mod closing;
 mod moving;
 mod refused;
+mod vanished;
 
 use super::epoll::EpollReactor;
 use super::link::{Body, FrameHeader, FrameKind, Outgoing};
@@ -155,7 +156,9 @@ macro_rules! conformance {
     ($($file:ident::$test:ident),* $(,)?) => {
         mod epoll {
             use super::*;
-            $(#[test] fn $test() { $file::$test(&mut Rig::new(Box::new(EpollReactor::new().unwrap()))); })*
+            $(#[test] fn $test() {
+                $file::$test(&mut Rig::new(Box::new(EpollReactor::new().unwrap())));
+            })*
         }
         mod uring {
             use super::*;
@@ -194,6 +197,7 @@ conformance! {
     closing::close_after_flush_delivers_everything,
     closing::close_after_flush_gives_up_on_a_peer_that_does_not_read,
     closing::dropping_with_operations_in_flight,
+    vanished::connections_to_a_host_that_is_gone_end,
 }
 
 #[test]

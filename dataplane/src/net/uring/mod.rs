@@ -22,7 +22,7 @@ use io_uring::{cqueue, opcode, squeue, types};
 use ring::{Completion, Ring, Wait};
 use rustix::event::EventfdFlags;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketFlags, SocketType};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -325,7 +325,7 @@ impl UringReactor {
         // SAFETY: the kernel has just made this descriptor for us.
         let socket = unsafe { OwnedFd::from_raw_fd(result) };
         if listener.tcp {
-            sockopt::set_tcp_nodelay(&socket, true).ok();
+            super::tcp::prepare(&socket).ok();
         }
         let conn = self.table.insert(socket, Phase::Open, Ops::new());
         self.table.mark_dirty(conn);
@@ -365,7 +365,7 @@ impl Reactor for UringReactor {
     fn connect(&mut self, address: SocketAddr) -> io::Result<ConnId> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
+        super::tcp::prepare(&socket)?;
         let address = Box::new(address.as_any());
         let (start, len) = (address.as_ptr().cast::<libc::sockaddr>(), address.addr_len());
         let connect = opcode::Connect::new(types::Fd(socket.as_raw_fd()), start, len).build();
