@@ -38,6 +38,8 @@ pub trait Virtual {
 
 thread_local! {
     static IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
+    /// How often an eventfd was written to.
+    static RINGS: Cell<u64> = const { Cell::new(0) };
     static HOST: RefCell<Option<Rc<dyn Virtual>>> = const { RefCell::new(None) };
 }
 
@@ -139,7 +141,15 @@ pub fn sleep(time: Duration) {
 pub fn ring(eventfd: &impl AsFd) {
     // Fails only when the counter is at its limit, and then its reader is awake.
     let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
-    notify();
+    if is_virtual() {
+        RINGS.set(RINGS.get() + 1);
+        notify();
+    }
+}
+
+/// How often somebody on this thread has [rung](ring) on a virtual host.
+pub(crate) fn rings() -> u64 {
+    RINGS.get()
 }
 
 /// Something has changed that another thread may sleep for.

@@ -14,4 +14,5 @@ pub mod memory;
 pub mod message;
 pub mod net;
 pub mod plan;
+pub mod simulation;
 pub mod stmgr;

@@ -8,6 +8,7 @@ use crate::executor::Starts;
 use crate::layout::{ContainerDir, ProcessName, WorkDir};
 use crate::state::{Ephemeral, Execution, ExecutionMode, State, StateError, TmasterLocation};
 use anyhow::{Context as _, anyhow, bail};
+use egret_dataplane::host;
 use egret_dataplane::ids::{ContainerId, Incarnation};
 use egret_dataplane::message::{ProcessRole, ProcessStatus, TopologyState, TopologyStatus};
 use egret_dataplane::net::handshake::Secret;
@@ -62,7 +63,15 @@ struct Driver {
 /// When the topology is not in the state, another tmaster lives, or the state or the network fails. Its executor
 /// starts it again.
 pub fn run(options: &TmasterOptions) -> anyhow::Result<ExitCode> {
-    let mut driver = Driver::open(options)?;
+    run_in(State::open(&options.state_url)?, options)
+}
+
+/// The same in a state that is open already.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in(state: State, options: &TmasterOptions) -> anyhow::Result<ExitCode> {
+    let mut driver = Driver::open(state, options)?;
     tracing::info!("tmaster of `{}` listens at {}", driver.name, driver.location.address);
     while driver.outcome.is_none() {
         driver.turn()?;
@@ -72,9 +81,8 @@ pub fn run(options: &TmasterOptions) -> anyhow::Result<ExitCode> {
 }
 
 impl Driver {
-    fn open(options: &TmasterOptions) -> anyhow::Result<Self> {
+    fn open(state: State, options: &TmasterOptions) -> anyhow::Result<Self> {
         let name = options.topology.clone();
-        let state = State::open(&options.state_url)?;
         let absent = || anyhow!("topology `{name}` is not in {}", options.state_url);
         let execution = state.execution(&name)?.ok_or_else(absent)?;
         let topology = state.topology(&name)?.ok_or_else(absent)?;
@@ -92,7 +100,7 @@ impl Driver {
         let container = WorkDir::at(&execution.work_dir).container(ContainerId(0));
         let memory = Memory::read(&container.tmaster_memory());
         let processes = own_processes(&container, options.incarnation);
-        let now = Instant::now();
+        let now = host::now();
         Ok(Self {
             tmaster: Tmaster::new(Setup { topology, packing, stored, memory, processes }),
             claim: Some(claim),
@@ -115,14 +123,14 @@ impl Driver {
         self.server.poll(TICK, &mut events).context("the network failed")?;
         self.sample_cpu(&mut events);
         events.push(Event::Tick);
-        let now = self.begun.elapsed();
+        let now = host::now().saturating_duration_since(self.begun);
         for event in events {
             self.tmaster.handle(event, now, &mut effects);
         }
         self.tmaster.flush(&mut effects);
         // A task that has ended says so once, and what it said with it.
         let urgent = effects.iter().any(|effect| matches!(effect, Effect::Store(_)));
-        if urgent || self.remembered.elapsed() >= REMEMBER_EVERY {
+        if urgent || host::now() >= self.remembered + REMEMBER_EVERY {
             self.remember();
         }
         for effect in effects {
@@ -171,7 +179,7 @@ impl Driver {
     }
 
     fn remember(&mut self) {
-        self.remembered = Instant::now();
+        self.remembered = host::now();
         let Some(memory) = self.tmaster.remember() else { return };
         let path = self.container().tmaster_memory();
         let written = serde_json::to_vec(&memory)
@@ -216,10 +224,10 @@ impl Driver {
 
     /// Makes the entry again by which others find this tmaster, when somebody removed it.
     fn keep_claim(&mut self) -> anyhow::Result<()> {
-        if self.claim_checked.elapsed() < CLAIM_EVERY {
+        if host::now() < self.claim_checked + CLAIM_EVERY {
             return Ok(());
         }
-        self.claim_checked = Instant::now();
+        self.claim_checked = host::now();
         if self.claim.as_ref().is_some_and(|claim| claim.is_held().unwrap_or(true)) {
             return Ok(());
         }
@@ -236,9 +244,9 @@ impl Driver {
     /// Sends what is queued, and frees the name.
     fn farewell(&mut self) -> anyhow::Result<()> {
         self.server.close_all();
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = host::now() + FAREWELL;
         let mut events = Vec::new();
-        while !self.server.is_idle() && Instant::now() < deadline {
+        while !self.server.is_idle() && host::now() < deadline {
             self.server.poll(Duration::from_millis(50), &mut events)?;
             events.clear();
         }
@@ -262,11 +270,11 @@ impl Driver {
 
 /// Becomes the tmaster that everyone finds; the one before may take a moment to be gone.
 fn claim(state: &State, name: &str, location: &TmasterLocation) -> anyhow::Result<Ephemeral> {
-    let deadline = Instant::now() + CLAIM_PATIENCE;
+    let deadline = host::now() + CLAIM_PATIENCE;
     loop {
         match state.hold_tmaster(name, location) {
-            Err(StateError::Held { .. }) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20));
+            Err(StateError::Held { .. }) if host::now() < deadline => {
+                host::sleep(Duration::from_millis(20));
             }
             other => return other.with_context(|| format!("cannot become the tmaster of `{name}`")),
         }

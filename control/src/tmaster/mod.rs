@@ -14,4 +14,4 @@ mod server;
 mod totals;
 mod user_counters;
 
-pub use driver::{TmasterOptions, run};
+pub use driver::{TmasterOptions, run, run_in};

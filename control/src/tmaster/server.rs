@@ -2,14 +2,15 @@
 //! only its messages come through. Nobody can fill its memory: what a connection may send and leave unread is bounded.
 
 use super::core::{Event, PeerId};
+use egret_dataplane::host;
 use egret_dataplane::message::Message;
 use egret_dataplane::net::handshake::{Secret, fresh_nonce};
 use egret_dataplane::net::link::{FrameHeader, FrameLimits, FrameSink, Outgoing};
 use egret_dataplane::net::reactor::{self, Choice, CloseReason, ConnId, Reactor};
 use egret_dataplane::net::session::Session;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to prove the secret.
@@ -22,8 +23,8 @@ const UNREAD_MAX_BYTES: usize = 64 << 20;
 pub(crate) struct Server {
     reactor: Box<dyn Reactor>,
     secret: Secret,
-    connections: HashMap<ConnId, Connection>,
-    conns: HashMap<PeerId, ConnId>,
+    connections: BTreeMap<ConnId, Connection>,
+    conns: BTreeMap<PeerId, ConnId>,
     next_peer: u64,
     events: Vec<reactor::Event>,
 }
@@ -41,13 +42,11 @@ impl Server {
     /// # Errors
     /// When there is no loopback, or no reactor.
     pub(crate) fn open(secret: Secret) -> io::Result<(Self, SocketAddr)> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, 0)))?;
-        let address = listener.local_addr()?;
         // Few and small messages: epoll needs no set-up that a kernel could refuse.
         let mut reactor = reactor::open(Choice::Epoll)?;
-        reactor.listen_tcp(listener)?;
-        let (connections, conns) = (HashMap::new(), HashMap::new());
+        let bound = reactor.bind_tcp(Ipv4Addr::LOCALHOST.into());
+        let (_, address) = bound.or_else(|_| reactor.bind_tcp(Ipv6Addr::LOCALHOST.into()))?;
+        let (connections, conns) = (BTreeMap::new(), BTreeMap::new());
         Ok((Self { reactor, secret, connections, conns, next_peer: 1, events: Vec::new() }, address))
     }
 
@@ -114,7 +113,7 @@ impl Server {
         self.next_peer += 1;
         let (session, challenge) = Session::server(&self.secret, fresh_nonce()?, FrameLimits::control_only());
         self.reactor.send(conn, challenge);
-        self.connections.insert(conn, Connection { peer, session, accepted: Instant::now(), closing: false });
+        self.connections.insert(conn, Connection { peer, session, accepted: host::now(), closing: false });
         self.conns.insert(peer, conn);
         Ok(())
     }
@@ -145,8 +144,9 @@ impl Server {
     }
 
     fn close_unproven(&mut self) {
+        let now = host::now();
         for (conn, connection) in &mut self.connections {
-            let is_late = connection.accepted.elapsed() > HANDSHAKE_DEADLINE;
+            let is_late = now > connection.accepted + HANDSHAKE_DEADLINE;
             if is_late && !connection.session.is_established() && !connection.closing {
                 let seconds = HANDSHAKE_DEADLINE.as_secs();
                 tracing::warn!("a connection closes: it has not proven the secret in {seconds} s");

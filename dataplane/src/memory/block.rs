@@ -96,6 +96,13 @@ impl BlockBytes {
         self.pool.address(self.id, self.len)
     }
 
+    /// Appends a copy of them to `out`.
+    pub(crate) fn copy_into(&self, out: &mut Vec<u8>) {
+        // SAFETY: the range lies in the mapping that `pool` keeps, and by the protocol nobody writes a block that is being
+        // sent.
+        out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) });
+    }
+
     /// How many they are.
     #[must_use]
     pub fn len(&self) -> usize {

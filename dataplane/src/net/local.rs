@@ -18,9 +18,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How long the other side may take to answer. It answers at once, or it is stopped.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The answer is a few numbers, or a sentence that says why not.
-pub(super) const MAX_ANSWER_BYTES: u32 = 64 << 10;
+const MAX_ANSWER_BYTES: u32 = 64 << 10;
 /// File descriptors that may come with an answer.
 const MAX_FILES: usize = 3;
 
@@ -125,7 +125,7 @@ fn receive(socket: &mut UnixStream) -> Result<Answer, IntroductionError> {
 }
 
 /// How long the body of an answer is.
-pub(super) fn answer_len(header: &[u8; HEADER_BYTES]) -> Result<usize, IntroductionError> {
+pub(crate) fn answer_len(header: &[u8; HEADER_BYTES]) -> Result<usize, IntroductionError> {
     let header = FrameHeader::decode(header).map_err(|e| IntroductionError::Nonsense(e.to_string()))?;
     if header.kind != FrameKind::Control || header.len > MAX_ANSWER_BYTES {
         let (kind, len) = (header.kind, header.len);

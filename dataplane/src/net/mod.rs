@@ -17,7 +17,7 @@ pub mod uring;
 
 mod conn;
 mod decoder;
-mod local;
+pub(crate) mod local;
 mod outbox;
 mod slots;
 mod tcp;

@@ -34,11 +34,11 @@ pub(super) const RECV_BUFFERS: u16 = 16;
 
 /// A connection of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnId(pub(super) u64);
+pub struct ConnId(pub(crate) u64);
 
 /// A listener of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenerId(pub(super) u32);
+pub struct ListenerId(pub(crate) u32);
 
 /// What happened.
 #[derive(Debug)]
@@ -109,8 +109,8 @@ impl std::fmt::Display for CloseReason {
 #[derive(Debug)]
 #[must_use = "give it back with Reactor::recycle"]
 pub struct RecvBuf {
-    pub(super) index: u16,
-    pub(super) len: u32,
+    pub(crate) index: u16,
+    pub(crate) len: u32,
 }
 
 /// See the [module](self).

@@ -1,9 +1,9 @@
 //! Calls into user code: a panic there becomes an error with its place and message.
 
 use crate::{Error, Result};
-use egret_dataplane::host::Killed;
+use egret_dataplane::host::{self, Killed};
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind};
 use std::sync::Once;
 
 thread_local! {
@@ -29,18 +29,35 @@ pub(crate) fn guard<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 pub(crate) fn install_hook() {
     HOOK.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
-            let payload = info.payload();
-            let message = payload
-                .downcast_ref::<&str>()
-                .map(|s| (*s).to_owned())
-                .or_else(|| payload.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no message".to_owned());
-            let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
-            let text = format!("panicked{place}: {message}");
+            let text = text_of(info);
             tracing::error!("{text}");
             LAST_PANIC.with_borrow_mut(|last| *last = Some(text));
         }));
     });
+}
+
+/// The same for a process in which tasks run on a virtual host, and whose own panics stay what they are.
+pub(crate) fn install_virtual_hook() {
+    HOOK.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if host::is_virtual() {
+                LAST_PANIC.with_borrow_mut(|last| *last = Some(text_of(info)));
+            }
+            previous(info);
+        }));
+    });
+}
+
+fn text_of(info: &PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let message = payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
+    format!("panicked{place}: {message}")
 }
 
 #[cfg(test)]

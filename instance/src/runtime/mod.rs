@@ -32,15 +32,32 @@ mod roots;
 mod spout;
 mod task;
 
+pub(crate) use guard::install_virtual_hook;
 pub use program::{describe_blueprint, main, read_description, run_builtin};
 
 use crate::topology::{CustomGrouping, Factory};
-use egret_dataplane::ids::TaskId;
+use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::Topology;
+use std::path::PathBuf;
 
 /// Finds the code of a task's component, or says why this program has none for it.
 pub(crate) type Load =
     Box<dyn FnOnce(&Topology, TaskId) -> Result<(Factory, Vec<CustomGrouping>), String> + Send>;
+
+/// Runs an instance of a task; the exit code of its process.
+pub(crate) fn run_instance(
+    topology: String,
+    task: TaskId,
+    incarnation: Incarnation,
+    container_dir: PathBuf,
+    load: Load,
+) -> u8 {
+    let env = env::InstanceEnv { topology, task, incarnation, container_dir };
+    gateway::run(env, load).unwrap_or_else(|error| {
+        tracing::error!("the gateway failed: {error}");
+        exit::FAILED
+    })
+}
 
 /// Exit codes of an instance.
 pub(crate) mod exit {

@@ -186,6 +186,7 @@ impl Task {
     /// After some calls of user code: makes the counters visible, and flushes if it is time.
     #[inline]
     pub(super) fn after_turns(&mut self, emitter: &mut Emitter) {
+        host::step();
         let now = host::now();
         if self.pace.look(now, emitter.has_open_blocks()) {
             emitter.flush();

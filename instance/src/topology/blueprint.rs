@@ -7,19 +7,28 @@ use crate::grouping::CustomFn;
 use egret_dataplane::ids::{ComponentIndex, TaskId};
 use egret_dataplane::plan::{Problem, Topology};
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Makes the tasks of one component.
-pub struct Factory(Box<dyn Fn(Emitter) -> Runner + Send>);
+/// What makes a task on the thread that runs it.
+type Make = Box<dyn Fn(Emitter) -> Runner + Send>;
+
+/// Makes the tasks of one component. The lock is for those who run several of them in one process.
+#[derive(Clone)]
+pub struct Factory(Arc<Mutex<Make>>);
 
 impl Factory {
+    fn new(make: Make) -> Self {
+        Self(Arc::new(Mutex::new(make)))
+    }
+
     /// Of a spout.
     pub fn spout<S: Spout>(make: impl Fn() -> S + Send + 'static) -> Self {
-        Self(Box::new(move |emitter| Runner::spout(make(), emitter)))
+        Self::new(Box::new(move |emitter| Runner::spout(make(), emitter)))
     }
 
     /// Of a bolt.
     pub fn bolt<B: Bolt>(make: impl Fn() -> B + Send + 'static) -> Self {
-        Self(Box::new(move |emitter| Runner::bolt(make(), emitter)))
+        Self::new(Box::new(move |emitter| Runner::bolt(make(), emitter)))
     }
 
     /// Of a basic bolt.
@@ -30,7 +39,8 @@ impl Factory {
     /// Makes a task; to be called on the thread that runs it.
     #[must_use]
     pub fn make(&self, emitter: Emitter) -> Runner {
-        (self.0)(emitter)
+        let make = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        make(emitter)
     }
 }
 

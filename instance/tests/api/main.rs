@@ -1,4 +1,4 @@
-//! The library's public API, without any process: tuples, keys, groupings, the emitter and the builder.
+//! The library's public API, without any process of its own: tuples, keys, groupings, the emitter and the builder.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod acks;
@@ -7,5 +7,6 @@ mod collectors;
 mod emitter;
 mod keys;
 mod kit;
+mod local;
 mod trees;
 mod tuples;

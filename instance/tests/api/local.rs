@@ -1,0 +1,158 @@
+//! Whole topologies on a simulated host.
+
+use egret::local::{Collected, LocalCluster};
+use egret::{BasicBolt, BasicCollector, Context, Input, Next, Spout, SpoutCollector, TopologyBuilder, Tuple};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+#[derive(Tuple)]
+struct Number {
+    n: u64,
+}
+
+/// The numbers below `count`, each its own id; failed ones again.
+struct Numbers {
+    count: u64,
+    next: u64,
+    again: VecDeque<u64>,
+}
+
+impl Numbers {
+    fn new(count: u64) -> Self {
+        Self { count, next: 0, again: VecDeque::new() }
+    }
+}
+
+impl Spout for Numbers {
+    type Id = u64;
+
+    fn open(&mut self, context: &Context) -> egret::Result<()> {
+        assert!(context.incarnation().0 >= 1);
+        Ok(())
+    }
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> egret::Result<Next> {
+        let n = match self.again.pop_front() {
+            Some(n) => n,
+            None if self.next < self.count => {
+                self.next += 1;
+                self.next - 1
+            }
+            None => return Ok(Next::Exhausted),
+        };
+        out.emit(&Number { n }).id(n)?;
+        Ok(Next::Emitted)
+    }
+
+    fn fail(&mut self, id: u64) {
+        self.again.push_back(id);
+    }
+}
+
+struct Pass;
+
+impl BasicBolt for Pass {
+    fn execute(&mut self, input: &Input<'_>, out: &mut BasicCollector<'_>) -> egret::Result<()> {
+        out.emit(&Number { n: input.get::<Number>()?.n })
+    }
+}
+
+fn topology(count: u64, mode: &str, collected: &Collected) -> TopologyBuilder {
+    let mut t = TopologyBuilder::new("numbers");
+    t.config("topology.containers", 3).config("topology.reliability.mode", mode);
+    t.spout("numbers", 2, move || Numbers::new(count)).emits::<Number>();
+    t.basic_bolt("pass", 3, || Pass).shuffle("numbers").emits::<Number>();
+    t.basic_bolt("out", 1, collected.sink()).global("pass");
+    t
+}
+
+fn distinct(collected: &Collected) -> usize {
+    let mut rows = collected.sorted();
+    rows.dedup();
+    rows.len()
+}
+
+#[test]
+fn a_topology_over_three_containers_completes_and_counts() {
+    for mode in ["ATMOST_ONCE", "ATLEAST_ONCE"] {
+        let collected = Collected::new();
+        let mut cluster = LocalCluster::new(topology(3000, mode, &collected), 1).unwrap();
+        cluster.run_until_complete().unwrap();
+        assert_eq!((collected.rows().len(), distinct(&collected)), (6000, 3000), "{mode}");
+        assert_eq!(cluster.counted("pass").executed, 6000);
+        assert_eq!(cluster.counted("numbers").acked, 6000);
+        assert!(cluster.reports().is_empty(), "{:?}", cluster.reports());
+    }
+}
+
+#[test]
+fn a_run_repeats_with_its_seed() {
+    let run = |seed| {
+        let collected = Collected::new();
+        let mut cluster = LocalCluster::new(topology(500, "ATLEAST_ONCE", &collected), seed).unwrap();
+        cluster.set_delay(Duration::from_micros(10), Duration::from_millis(20));
+        cluster.run_for(Duration::from_millis(15));
+        cluster.kill_task("pass", 1);
+        cluster.reset_connection();
+        cluster.run_until_complete().unwrap();
+        (cluster.trace(), cluster.now(), collected.rows())
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5).0, run(6).0);
+}
+
+#[test]
+fn acks_make_up_for_what_is_killed_and_broken() {
+    for seed in 0..20 {
+        let collected = Collected::new();
+        let mut cluster = LocalCluster::new(topology(2000, "ATLEAST_ONCE", &collected), seed).unwrap();
+        cluster.run_for(Duration::from_millis(5 + seed));
+        cluster.kill_task("pass", (seed % 3) as u32);
+        cluster.run_for(Duration::from_millis(200));
+        cluster.reset_connection();
+        cluster.run_for(Duration::from_millis(300));
+        cluster.kill_container(1 + (seed % 3) as u32);
+        cluster.run_until_complete().unwrap();
+        assert_eq!(distinct(&collected), 2000, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_error_of_user_code_is_reported_with_its_component() {
+    struct Picky;
+    impl BasicBolt for Picky {
+        fn execute(&mut self, input: &Input<'_>, _: &mut BasicCollector<'_>) -> egret::Result<()> {
+            assert!(input.get::<Number>()?.n != 3, "it is a three");
+            Ok(())
+        }
+    }
+    let mut t = TopologyBuilder::new("picky");
+    t.spout("numbers", 1, || Numbers::new(5)).emits::<Number>();
+    t.basic_bolt("picky", 1, || Picky).shuffle("numbers");
+    let mut cluster = LocalCluster::new(t, 1).unwrap();
+    cluster.run_until_complete().unwrap();
+    let reports = cluster.reports();
+    assert!(
+        matches!(&reports[..], [report] if report.starts_with("picky (task 2)") && report.contains("it is a three")),
+        "{reports:?}"
+    );
+    assert_eq!(cluster.counted("picky").failed, 1);
+}
+
+#[test]
+fn an_endless_topology_does_not_complete_until_it_is_drained() {
+    let collected = Collected::new();
+    let mut cluster = LocalCluster::new(topology(u64::MAX, "ATLEAST_ONCE", &collected), 3).unwrap();
+    assert!(!cluster.run_for(Duration::from_millis(5)));
+    cluster.drain();
+    cluster.run_until_complete().unwrap();
+    assert_eq!(cluster.counted("numbers").acked, collected.rows().len() as u64);
+}
+
+#[test]
+fn what_is_invalid_is_said_as_the_command_line_says_it() {
+    let mut t = TopologyBuilder::new("invalid");
+    t.basic_bolt("pass", 1, || Pass).shuffle("nobody").emits::<Number>();
+    let problems = LocalCluster::new(t, 1).err().unwrap();
+    assert!(problems.iter().any(|problem| problem.to_string().contains("nobody")), "{problems:?}");
+}
