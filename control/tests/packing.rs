@@ -19,6 +19,7 @@ fn component(id: &str, parallelism: u32, ram_bytes: u64) -> Component {
         outputs: Vec::new(),
         inputs: Vec::new(),
         resources: Resources { ram_bytes, ..Resources::default() },
+        config: Config::default(),
     }
 }
 

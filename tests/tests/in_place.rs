@@ -14,6 +14,7 @@ use egret_dataplane::plan::{ContainerPlan, PackingPlan, PhysicalPlan, Resources,
 use egret_dataplane::stmgr::core::Core;
 use egret_dataplane::stmgr::route::{Routes, Slot};
 use egret_dataplane::stmgr::sizes::Sizes;
+use egret_dataplane::stmgr::watermarks::Watermarks;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -139,7 +140,7 @@ fn a_bolt_reads_a_payload_where_its_spout_wrote_it() {
     let (of_spout, of_bolt) = (attached(&of_stmgr), attached(&of_stmgr));
     assert_ne!(base(&of_spout), base(&of_bolt), "two mappings, as two processes have");
     let (spout_slot, bolt_slot) = (routes.slot(SPOUT).unwrap(), routes.slot(BOLT).unwrap());
-    let mut core = Core::new(routes, sizes);
+    let mut core = Core::new(routes, sizes, Watermarks::of(&plan.topology.config));
     core.attach(spout_slot);
     core.attach(bolt_slot);
 

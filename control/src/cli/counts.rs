@@ -1,7 +1,9 @@
-//! Counters and latencies as people read them.
+//! Counters, latencies and backpressure as people read them.
 
 use super::output::thousands;
-use egret_dataplane::message::{CompleteLatency, ComponentTotals, TaskCounters};
+use egret_dataplane::message::{
+    BackpressureStatus, CompleteLatency, ComponentTotals, HeldSpout, SlowTask, TaskCounters,
+};
 
 /// The titles of [`counts`].
 pub(crate) const COUNTS: [&str; 6] = ["EMITTED", "EXECUTED", "ACKED", "FAILED", "TIMED OUT", "PENDING"];
@@ -42,9 +44,83 @@ pub(crate) fn duration(us: u64) -> String {
     }
 }
 
+/// A line for each task that is behind and whom that holds, and one for what was.
+pub(crate) fn backpressure_lines(backpressure: &BackpressureStatus) -> String {
+    let mut lines = String::new();
+    for slow in &backpressure.tasks {
+        let effect = if slow.holds.is_empty() {
+            "what emits to it waits".to_owned()
+        } else {
+            format!("holds {}", held(&slow.holds))
+        };
+        let SlowTask { task, container, for_s, component, .. } = slow;
+        lines.push_str(&format!(
+            "backpressure: {component} (task {task}, container {container}) has been behind for {for_s:.1} s; {effect}\n"
+        ));
+    }
+    if lines.is_empty() && backpressure.time_s > 0.0 {
+        lines = format!("backpressure: none now; {}\n", backpressure_sum(backpressure));
+    }
+    lines
+}
+
+/// How much backpressure there was.
+pub(crate) fn backpressure_sum(backpressure: &BackpressureStatus) -> String {
+    format!(
+        "spouts were held {} times, a task was behind for {:.1} s",
+        backpressure.starts, backpressure.time_s
+    )
+}
+
+/// The culprit in a few words, or `none`.
+pub(crate) fn culprit(backpressure: &BackpressureStatus) -> String {
+    let Some(slow) = backpressure.tasks.first() else { return "none".to_owned() };
+    let more = backpressure.tasks.len() - 1;
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let SlowTask { task, for_s, component, .. } = slow;
+    format!("{component} (task {task}) {for_s:.0} s{more}")
+}
+
+/// Spouts by component: `numbers (tasks 1, 2), words (task 3)`.
+fn held(spouts: &[HeldSpout]) -> String {
+    let groups = spouts.chunk_by(|a, b| a.component == b.component).map(|group| {
+        let tasks: Vec<_> = group.iter().map(|spout| spout.task.to_string()).collect();
+        let word = if tasks.len() == 1 { "task" } else { "tasks" };
+        format!("{} ({word} {})", group[0].component, tasks.join(", "))
+    });
+    groups.collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egret_dataplane::ids::{ContainerId, TaskId};
+
+    #[test]
+    fn the_slow_task_is_named_with_whom_it_holds() {
+        let spout = |component: &str, task| HeldSpout { task: TaskId(task), component: component.to_owned() };
+        let holds = vec![spout("numbers", 1), spout("numbers", 2), spout("words", 3)];
+        let slow = SlowTask {
+            task: TaskId(7),
+            component: "slow".to_owned(),
+            container: ContainerId(2),
+            for_s: 12.34,
+            holds,
+        };
+        let waited_for = SlowTask { task: TaskId(8), holds: vec![], ..slow.clone() };
+        let mut status = BackpressureStatus { starts: 3, time_s: 15.0, tasks: vec![slow, waited_for] };
+        assert_eq!(
+            backpressure_lines(&status),
+            "backpressure: slow (task 7, container 2) has been behind for 12.3 s; holds numbers (tasks 1, 2), words (task 3)\n\
+             backpressure: slow (task 8, container 2) has been behind for 12.3 s; what emits to it waits\n"
+        );
+        assert_eq!(culprit(&status), "slow (task 7) 12 s and 1 more");
+        status.tasks.clear();
+        let past = "backpressure: none now; spouts were held 3 times, a task was behind for 15.0 s\n";
+        assert_eq!(backpressure_lines(&status), past);
+        assert_eq!(culprit(&status), "none");
+        assert_eq!(backpressure_lines(&BackpressureStatus::default()), "");
+    }
 
     #[test]
     fn latencies_are_shown_in_the_unit_that_suits_them() {

@@ -1,6 +1,6 @@
 //! The live line of a running topology, on a terminal only, and the reports that pass above it.
 
-use super::counts::duration;
+use super::counts::{culprit, duration};
 use super::output::{Output, complain, thousands};
 use egret_dataplane::message::{Report, Severity, TopologyState, TopologyStatus};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -95,15 +95,15 @@ impl Rate {
 /// The topology as a whole, in a line.
 pub(crate) fn describe(status: &TopologyStatus, emitted: u64, per_second: f64) -> String {
     let spouts = &status.spouts;
-    // Nothing throttles spouts yet.
     let mut line = format!(
-        "{} {} {:.0} s · {} tuples · {}/s · pending {} · backpressure none",
+        "{} {} {:.0} s · {} tuples · {}/s · pending {} · backpressure {}",
         status.topology,
         state_word(status.state),
         status.elapsed_s,
         thousands(emitted),
         thousands(per_second as u64),
         thousands(spouts.pending),
+        culprit(&status.backpressure),
     );
     let counts = [
         ("acked", spouts.acked),
@@ -154,7 +154,7 @@ fn new_reports<'a>(before: &[Report], now: &'a [Report]) -> &'a [Report] {
 mod tests {
     use super::*;
     use egret_dataplane::ids::TaskId;
-    use egret_dataplane::message::SpoutTotals;
+    use egret_dataplane::message::{BackpressureStatus, SpoutTotals};
 
     fn reports(messages: &[&str]) -> Vec<Report> {
         let report = |message: &&str| Report {
@@ -195,6 +195,7 @@ mod tests {
             lost: 0,
             dropped: Vec::new(),
             copied_bytes: 0,
+            backpressure: BackpressureStatus::default(),
             reports: Vec::new(),
         };
         let plain = "t running 5 s · 1,000 tuples · 200/s · pending 0 · backpressure none";

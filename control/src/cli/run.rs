@@ -1,7 +1,7 @@
 //! `egret run`: a topology in the foreground. Whatever happens, nothing is left of it but its results.
 
 use super::args::Source;
-use super::counts::{COUNTS, counts, latency_line};
+use super::counts::{COUNTS, backpressure_lines, counts, latency_line};
 use super::failure::{Failure, Kind, Outcome};
 use super::follow::{self, Ending, Until};
 use super::interrupts::Interrupts;
@@ -9,7 +9,9 @@ use super::output::{Output, complain, table, thousands};
 use super::progress::Progress;
 use super::{Context, load, start};
 use crate::state::ExecutionMode;
-use egret_dataplane::message::{ComponentTotals, ProcessRole, SpoutTotals, TopologyState, TopologyStatus};
+use egret_dataplane::message::{
+    BackpressureTotals, ComponentTotals, ProcessRole, SpoutTotals, TopologyState, TopologyStatus,
+};
 use egret_dataplane::plan::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,7 +67,7 @@ struct Summary {
     elapsed_s: f64,
     components: BTreeMap<String, Counts>,
     spouts: SpoutTotals,
-    backpressure: Backpressure,
+    backpressure: BackpressureTotals,
     cpu_s: BTreeMap<ProcessRole, f64>,
     /// How often processes were started again.
     restarts: BTreeMap<ProcessRole, u64>,
@@ -84,13 +86,8 @@ struct Counts {
     failed: u64,
     timed_out: u64,
     pending: u64,
-}
-
-/// All zero while nothing throttles spouts.
-#[derive(Serialize, Default)]
-struct Backpressure {
-    starts: u64,
-    time_s: f64,
+    /// Of its tasks, as those that were behind.
+    backpressure: BackpressureTotals,
 }
 
 impl Summary {
@@ -108,7 +105,10 @@ impl Summary {
             elapsed_s: status.map_or(wall_s, |status| status.elapsed_s),
             components: order.iter().map(|c| (c.id.clone(), Counts::from(c))).collect(),
             spouts,
-            backpressure: Backpressure::default(),
+            backpressure: status.map_or_else(BackpressureTotals::default, |status| BackpressureTotals {
+                starts: status.backpressure.starts,
+                time_s: status.backpressure.time_s,
+            }),
             cpu_s: status.iter().flat_map(|s| &s.cpu_s).map(|cpu| (cpu.role, cpu.seconds)).collect(),
             restarts: status.iter().flat_map(|s| &s.restarts).map(|r| (r.role, r.restarts)).collect(),
             lost: status.map_or(0, |status| status.lost),
@@ -140,8 +140,9 @@ impl Summary {
         } else {
             format!(" · restarts: {}", restarts.join(", "))
         };
+        let backpressure = backpressure_lines(&status.backpressure);
         format!(
-            "{head}\n{}{latency}lost {}{causes}{restarts} · cpu: {}",
+            "{head}\n{}{latency}{backpressure}lost {}{causes}{restarts} · cpu: {}",
             table(&titles, rows),
             thousands(self.lost),
             cpu.join(", ")
@@ -158,6 +159,7 @@ impl From<&ComponentTotals> for Counts {
             failed: totals.failed,
             timed_out: totals.timed_out,
             pending: totals.pending,
+            backpressure: totals.backpressure,
         }
     }
 }

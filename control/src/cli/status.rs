@@ -1,6 +1,6 @@
 //! `egret status`: how a topology is doing.
 
-use super::counts::{COUNTS, counts, latency_line};
+use super::counts::{COUNTS, backpressure_lines, counts, latency_line};
 use super::failure::{Failure, Outcome};
 use super::link::Link;
 use super::list::{age, mode_word, without_tmaster};
@@ -13,7 +13,8 @@ use crate::layout::{ProcessName, WorkDir};
 use crate::state::{Execution, State};
 use egret_dataplane::ids::{ContainerId, Epoch, Incarnation};
 use egret_dataplane::message::{
-    ComponentTotals, ProcessRole, ProcessStatus, SpoutTotals, TopologyState, TopologyStatus,
+    BackpressureStatus, ComponentTotals, ProcessRole, ProcessStatus, SpoutTotals, TopologyState,
+    TopologyStatus,
 };
 use egret_dataplane::plan::{PackingPlan, Topology};
 use serde_json::{Value, json};
@@ -56,6 +57,7 @@ fn unknown(topology: &Topology) -> TopologyStatus {
         lost: 0,
         dropped: Vec::new(),
         copied_bytes: 0,
+        backpressure: BackpressureStatus::default(),
         reports: Vec::new(),
     }
 }
@@ -154,6 +156,7 @@ impl View<'_> {
         if let Some(line) = latency_line(&status.spouts.complete_latency_us) {
             text.push_str(&format!("{line}\n"));
         }
+        text.push_str(&backpressure_lines(&status.backpressure));
         text.push('\n');
         text.push_str(&self.processes());
         if status.lost > 0 {

@@ -20,7 +20,8 @@ fn component(id: &str, role: Role, inputs: Vec<Input>) -> Component {
     let outputs = vec![Stream { name: "default".to_owned(), schema: Schema::default() }];
     let (kind, args) = (String::new(), "null".to_owned());
     let resources = Resources::default();
-    Component { id: id.to_owned(), role, parallelism: 1, kind, args, outputs, inputs, resources }
+    let config = Config::default();
+    Component { id: id.to_owned(), role, parallelism: 1, kind, args, outputs, inputs, resources, config }
 }
 
 fn setup(stored: Option<PhysicalPlan>) -> Setup {

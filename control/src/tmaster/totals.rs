@@ -4,11 +4,12 @@
 //! processes counted (`before`) plus what the present one says (`now`).
 
 use super::latency::{Latencies, SavedLatency};
+use super::pressure::{Pressures, SavedPressures};
 use super::user_counters::UserTotals;
-use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
+use egret_dataplane::ids::{ComponentIndex, ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{
-    ComponentTotals, Heartbeat, Latency, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
-    TaskCounters, TaskMetrics, UserCounters,
+    BackpressureStatus, ComponentTotals, Heartbeat, Latency, ProcessRole, ProcessStatus, RoleCpu,
+    RoleRestarts, SpoutTotals, TaskCounters, TaskMetrics, UserCounters,
 };
 use egret_dataplane::plan::{PackingPlan, Role, Topology};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub(crate) struct Totals {
     cpu: BTreeMap<(ProcessRole, u32), f64>,
     latencies: Latencies,
     user: UserTotals,
+    pressures: Pressures,
     /// How often each process was started: its highest incarnation so far.
     starts: BTreeMap<(ProcessRole, ContainerId, Option<TaskId>), Incarnation>,
     /// Something was counted that a former `save` lacks.
@@ -40,6 +42,7 @@ pub(crate) struct SavedTotals {
     #[serde(default)]
     user: UserTotals,
     starts: Vec<(ProcessRole, ContainerId, Option<TaskId>, Incarnation)>,
+    pressures: SavedPressures,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
@@ -65,6 +68,7 @@ impl Totals {
             self.changed |= self.tasks.entry(counters.task).or_default().update(counters);
         }
         heartbeat.processes.iter().for_each(|process| self.seen(process));
+        self.changed |= self.pressures.update(container, heartbeat.pressure, heartbeat.held);
         let entry = self.containers.entry(container).or_default();
         entry.processes = heartbeat.processes;
         entry.dropped_now = heartbeat.dropped.into_iter().collect();
@@ -115,6 +119,7 @@ impl Totals {
 
     /// A new process runs the container's stmgr: it counts from zero.
     pub(crate) fn stmgr_replaced(&mut self, container: ContainerId) {
+        self.pressures.stmgr_replaced(container);
         let entry = self.containers.entry(container).or_default();
         for (cause, count) in std::mem::take(&mut entry.dropped_now) {
             *entry.dropped_before.entry(cause).or_default() += count;
@@ -124,6 +129,7 @@ impl Totals {
 
     /// The container's stmgr has gone; its instances may live on.
     pub(crate) fn stmgr_gone(&mut self, container: ContainerId) {
+        self.pressures.stmgr_gone(container);
         if let Some(entry) = self.containers.get_mut(&container) {
             entry.processes.retain(|p| p.role != ProcessRole::Stmgr);
         }
@@ -184,6 +190,10 @@ impl Totals {
             totals.timed_out += sum.timed_out;
             totals.pending += sum.pending;
         }
+        for (index, totals) in all.iter_mut().enumerate() {
+            let tasks = topology.tasks(ComponentIndex(index as u16));
+            totals.backpressure = self.pressures.totals(|task| tasks.contains(&task.0));
+        }
         all
     }
 
@@ -203,6 +213,11 @@ impl Totals {
         let mut all: Vec<TaskMetrics> = places.filter_map(|(c, t)| task(c, t)).collect();
         all.sort_by_key(|metrics| metrics.counters.task);
         all
+    }
+
+    /// Who is behind, and whom that holds.
+    pub(crate) fn backpressure(&self, topology: &Topology, packing: &PackingPlan) -> BackpressureStatus {
+        self.pressures.status(topology, packing)
     }
 
     /// What the spouts have seen of their trees.
@@ -241,6 +256,7 @@ impl Totals {
             cpu: self.cpu.iter().map(|((role, pid), seconds)| (*role, *pid, *seconds)).collect(),
             latencies: self.latencies.save(),
             user: self.user.clone(),
+            pressures: self.pressures.save(),
             starts: self.starts.iter().map(|((r, c, t), starts)| (*r, *c, *t, *starts)).collect(),
         })
     }
@@ -253,6 +269,7 @@ impl Totals {
             cpu: saved.cpu.into_iter().map(|(role, pid, seconds)| ((role, pid), seconds)).collect(),
             latencies: Latencies::restore(&saved.latencies),
             user: saved.user,
+            pressures: Pressures::restore(saved.pressures),
             starts: saved.starts.into_iter().map(|(r, c, t, starts)| ((r, c, t), starts)).collect(),
             changed: false,
         }

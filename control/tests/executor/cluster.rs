@@ -154,6 +154,7 @@ pub(crate) fn topology() -> Topology {
         outputs: Vec::new(),
         inputs: Vec::new(),
         resources: Resources::default(),
+        config: Config::default(),
     };
     let mut config = Config::default();
     config.set(egret_dataplane::plan::config::RESTART_DELAY_MS, "10").unwrap();

@@ -1,9 +1,10 @@
-//! Everything that one instance shares with its stmgr beside the pool: two rings, a parker and counters.
+//! Everything that one instance shares with its stmgr beside the pool: two rings, a parker, counters and one word
+//! that holds a spout.
 //!
 //! ```text
-//!  0        8         12     128              384       512            768           1024
-//!  | magic  | version | –    | 8 counters u64 | asleep  | out: head,   | in: head,   | slots of out | slots of in |
-//!  |  u64   |   u32   |      |                | u32     | tail (lines) | tail        |
+//!  0        8         12     128              256     384       512            768           1024
+//!  | magic  | version | –    | 8 counters u64 | held  | asleep  | out: head,   | in: head,   | slots of out | slots of in |
+//!  |  u64   |   u32   |      |                | u32   | u32     | tail (lines) | tail        |
 //! ```
 //!
 //! Each registration gets a new channel, so nothing of a dead process reaches its successor.
@@ -20,8 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EGRTCHAN");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const COUNTERS: usize = 128;
+const HELD: usize = 256;
 const ASLEEP: usize = 384;
 const OUT_CURSORS: usize = 512;
 const IN_CURSORS: usize = 768;
@@ -39,7 +41,7 @@ const BYTES: usize = SLOTS + (IN_SLOTS + OUT_SLOTS) * 16;
 const OUT: RingLayout = RingLayout { cursors: OUT_CURSORS, slots: SLOTS, capacity: OUT_SLOTS };
 const IN: RingLayout = RingLayout { cursors: IN_CURSORS, slots: SLOTS + OUT_SLOTS * 16, capacity: IN_SLOTS };
 
-const _: () = assert!(COUNTERS + 8 * 8 <= ASLEEP && ASLEEP + 4 <= OUT_CURSORS);
+const _: () = assert!(COUNTERS + 8 * 8 <= HELD && HELD + LINE <= ASLEEP && ASLEEP + 4 <= OUT_CURSORS);
 const _: () = assert!(OUT_CURSORS + 2 * LINE <= IN_CURSORS && IN_CURSORS + 2 * LINE <= SLOTS);
 
 /// One side's view of a channel.
@@ -50,6 +52,8 @@ pub struct ChannelEnd {
     pub consumer: Consumer,
     /// The instance's counters.
     pub counters: Counters,
+    /// Whether the instance, a spout, is held.
+    pub hold: Hold,
 }
 
 /// A mapped channel, before it is split into what its side needs.
@@ -107,6 +111,7 @@ impl Channel {
             producer: Producer::new(self.map.clone(), produce),
             consumer: Consumer::new(self.map.clone(), consume),
             counters: self.counters(),
+            hold: Hold { map: self.map.clone() },
         }
     }
 
@@ -126,6 +131,25 @@ impl Channel {
     #[must_use]
     pub fn instance_waker(&self) -> Waker {
         Waker::futex(self.map.clone(), ASLEEP)
+    }
+}
+
+/// The word by which a stmgr holds a spout: it can wait behind nothing. Only the stmgr writes it.
+pub struct Hold {
+    map: Arc<Mapping>,
+}
+
+impl Hold {
+    /// Holds the spout or lets it go on. One that is let go on may sleep: wake it afterwards.
+    pub fn set(&self, held: bool) {
+        self.map.word(HELD).store(u32::from(held), Ordering::Relaxed);
+    }
+
+    /// Whether the spout is to emit nothing for now.
+    #[inline]
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.map.word(HELD).load(Ordering::Relaxed) != 0
     }
 }
 
@@ -197,6 +221,8 @@ mod tests {
         instance.producer.push(end).unwrap();
         assert_eq!(instance.consumer.pop(), Some(grant));
         assert_eq!(stmgr.consumer.pop(), Some(end));
+        stmgr.hold.set(true);
+        assert!(instance.hold.is_set());
         let counters =
             TaskCounters { emitted: 1, sent: 2, timed_out: 6, pending: 8, ..TaskCounters::default() };
         instance.counters.store(&counters);

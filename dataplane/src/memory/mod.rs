@@ -5,7 +5,7 @@
 //! * [`descriptor`]: the 16 bytes that name a block in a ring.
 //! * [`ring`]: a single-producer single-consumer queue of descriptors.
 //! * [`park`]: how a consumer sleeps and a producer wakes it.
-//! * [`channel`]: the rings, the parker and the counters between one instance and its stmgr.
+//! * [`channel`]: the rings, the parker, the counters and the word that holds a spout, between one instance and its stmgr.
 //!
 //! Ownership of a block moves only with its descriptor through a ring. Nothing here knows what a block holds.
 
@@ -25,7 +25,7 @@ mod park_tests;
 mod ring_tests;
 
 pub use block::{BlockBytes, OwnedBlock};
-pub use channel::{Channel, ChannelEnd, Counters, IN_SLOTS, OUT_SLOTS};
+pub use channel::{Channel, ChannelEnd, Counters, Hold, IN_SLOTS, OUT_SLOTS};
 pub use descriptor::{Descriptor, DescriptorKind, MAX_COUNT};
 pub use park::{Parker, Waker};
 pub use pool::{CLASSES, Class, Pool, PoolConfig, PoolError};

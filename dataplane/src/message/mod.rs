@@ -17,6 +17,7 @@
 //! | [`Message::Latency`] | spout instance | stmgr, and stmgr to tmaster |
 //! | [`Message::UserCounters`] | instance | stmgr, and stmgr to tmaster |
 //! | [`Message::HelloPeer`] | stmgr | stmgr, first thing on a link, both ways |
+//! | [`Message::Backpressure`] | stmgr | stmgr, when it changes, on a new link, and every second |
 //! | [`Message::StatusRequest`], [`Message::Watch`], [`Message::MetricsRequest`], [`Message::Request`] | client | tmaster |
 //! | [`Message::Status`], [`Message::Metrics`], [`Message::Done`] | tmaster | client |
 
@@ -25,8 +26,8 @@ mod status;
 
 pub use metrics::{MAX_COUNTER_NAME_BYTES, MAX_USER_COUNTERS, TaskMetrics, TopologyMetrics, UserCounters};
 pub use status::{
-    CompleteLatency, ComponentTotals, ProcessRole, ProcessStatus, RoleCpu, RoleRestarts, SpoutTotals,
-    TaskCounters, TopologyState, TopologyStatus,
+    BackpressureStatus, BackpressureTotals, CompleteLatency, ComponentTotals, HeldSpout, ProcessRole,
+    ProcessStatus, RoleCpu, RoleRestarts, SlowTask, SpoutTotals, TaskCounters, TopologyState, TopologyStatus,
 };
 
 use crate::ids::{ContainerId, Epoch, Incarnation, TaskId};
@@ -66,6 +67,8 @@ pub enum Message {
     UserCounters(UserCounters),
     /// A stmgr introduces itself to a peer.
     HelloPeer(HelloPeer),
+    /// A stmgr tells a peer for which tasks spouts are to be held.
+    Backpressure(Backpressure),
     /// Asks for a [`Message::Status`].
     StatusRequest,
     /// Asks for a [`Message::Status`] now, and again at every change of [`TopologyStatus::state`].
@@ -89,6 +92,25 @@ pub struct HelloPeer {
     pub container: ContainerId,
     /// Tells apart the processes that may have this container's number; a higher one is the newer.
     pub incarnation: Incarnation,
+}
+
+/// See [`Message::Backpressure`]: all tasks for which the sender wants spouts held. It replaces what the sender said
+/// before on the same link.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Backpressure {
+    /// Grows with each change. The same set, stated again, has the same version.
+    pub version: u64,
+    /// Each task once.
+    pub holders: Vec<Holder>,
+}
+
+/// A task that is so far behind that the spouts above it are held.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The task.
+    pub task: TaskId,
+    /// For how long the sender has wanted them held, in milliseconds.
+    pub for_ms: u64,
 }
 
 /// What a client can ask of the tmaster.
@@ -169,6 +191,27 @@ pub struct Heartbeat {
     pub dropped: Vec<(String, u64)>,
     /// Bytes of received tuple data copied since it started; local relay adds nothing here.
     pub copied_bytes: u64,
+    /// Tasks, here or at peers, that were or are behind with what this stmgr has for them.
+    pub pressure: Vec<TaskPressure>,
+    /// Local spouts that are held at the moment.
+    pub held: Vec<TaskId>,
+}
+
+/// What a stmgr has seen of a task that is behind, or was, since this stmgr started.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq,
+)]
+pub struct TaskPressure {
+    /// The task.
+    pub task: TaskId,
+    /// How often this stmgr was the one that began to hold spouts for it.
+    pub starts: u64,
+    /// How long it was over its high watermark, up to now, in microseconds.
+    pub behind_us: u64,
+    /// For how long it has been now; `None` when it is not.
+    pub behind_for_ms: Option<u64>,
+    /// Whether this stmgr has spouts held for it now.
+    pub holds: bool,
 }
 
 /// See [`Message::Latency`]. It replaces what the same process said before.

@@ -53,8 +53,70 @@ pub struct TopologyStatus {
     pub dropped: Vec<(String, u64)>,
     /// Bytes of tuples that stmgrs received from each other, and so copied into blocks. None within a container.
     pub copied_bytes: u64,
+    /// Who is behind, and whom that holds.
+    pub backpressure: BackpressureStatus,
     /// The newest reports, oldest first, a bounded number.
     pub reports: Vec<Report>,
+}
+
+/// How often tasks were so far behind that spouts were held for them, and for how long they were behind.
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Default,
+)]
+pub struct BackpressureTotals {
+    /// How often spouts were held that were not held for the same task before.
+    pub starts: u64,
+    /// Seconds that the task which was behind for longest was over its high watermark: either spouts were held for it,
+    /// or all its emitters waited for blocks that it had not consumed.
+    pub time_s: f64,
+}
+
+/// See [`TopologyStatus::backpressure`].
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq, Default,
+)]
+pub struct BackpressureStatus {
+    /// As in [`BackpressureTotals`], over all tasks.
+    pub starts: u64,
+    /// As in [`BackpressureTotals`].
+    pub time_s: f64,
+    /// The tasks that are behind now, first the one that has been for longest.
+    pub tasks: Vec<SlowTask>,
+}
+
+/// A task that is behind now.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq)]
+pub struct SlowTask {
+    /// The task.
+    pub task: TaskId,
+    /// What it runs.
+    pub component: String,
+    /// Where.
+    pub container: ContainerId,
+    /// For how many seconds it has been behind.
+    pub for_s: f64,
+    /// The spouts that are held for it; none where its emitters wait for blocks.
+    pub holds: Vec<HeldSpout>,
+}
+
+/// A spout that is held.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq, Eq,
+)]
+pub struct HeldSpout {
+    /// The task.
+    pub task: TaskId,
+    /// What it runs.
+    pub component: String,
 }
 
 /// What a process is for.
@@ -157,16 +219,7 @@ pub struct TaskCounters {
 
 /// Counters of all tasks of a component.
 #[derive(
-    Archive,
-    Serialize,
-    Deserialize,
-    serde::Serialize,
-    serde::Deserialize,
-    Clone,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
+    Archive, Serialize, Deserialize, serde::Serialize, serde::Deserialize, Clone, Debug, PartialEq, Default,
 )]
 pub struct ComponentTotals {
     /// The component.
@@ -183,6 +236,8 @@ pub struct ComponentTotals {
     pub timed_out: u64,
     /// As in [`TaskCounters`].
     pub pending: u64,
+    /// Of its tasks, as those that were behind.
+    pub backpressure: BackpressureTotals,
 }
 
 /// What all spouts together have seen of their tuple trees.

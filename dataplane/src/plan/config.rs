@@ -108,6 +108,14 @@ keys! {
     FLUSH_INTERVAL_MS = "egret.flush.interval.ms", ValueKind::Integer(1, 60_000), "10";
     /// Standard blocks that each task may have in flight.
     TASK_BLOCKS = "egret.pool.task.blocks", ValueKind::Integer(4, 4096), "64";
+    /// MiB that may wait for one task; when more do, the spouts above it stop until the low watermark is reached.
+    HIGH_WATERMARK_MB = "egret.streammgr.network.backpressure.highwatermark.mb", ValueKind::Decimal, "0.5";
+    /// MiB that still wait for a task when the spouts above it go on.
+    LOW_WATERMARK_MB = "egret.streammgr.network.backpressure.lowwatermark.mb", ValueKind::Decimal, "0.25";
+    /// Whether tuples for a task over its high watermark are dropped, instead of its spouts being stopped.
+    DROP_TUPLES = "topology.droptuples.upon.backpressure", ValueKind::Choice(&["true", "false"]), "false";
+    /// Bytes a second that each task may emit at most; 0 means no limit. Also in a component's own `config`.
+    OUTPUT_BPS = "topology.component.output.bps", ValueKind::Bytes(0, TIB), "0";
     /// How the network is driven: io_uring where the kernel allows it, or always one of the two.
     REACTOR = "egret.network.reactor", ValueKind::Choice(&["auto", "uring", "epoll"]), "auto";
     /// Which processors the processes of a container use.
@@ -126,6 +134,9 @@ keys! {
 
 /// Other names that a key is known by, as (other name, name).
 pub const ALIASES: &[(&str, &str)] = &[("topology.stmgrs", CONTAINERS)];
+
+/// The keys that a component may have in a `config` of its own, where they win over the topology's.
+pub const COMPONENT_KEYS: &[&str] = &[OUTPUT_BPS];
 
 /// Keys with this prefix are the user's own; they are passed to every component and not checked.
 pub const USER_PREFIX: &str = "user.";
@@ -151,6 +162,12 @@ pub enum ConfigError {
         value: String,
         /// What is allowed, in words.
         expected: String,
+    },
+    /// Known, but nothing that a component can have for itself.
+    #[error("`{key}` is set for the whole topology; a component's own `config` may have {}", COMPONENT_KEYS.join(", "))]
+    NotOfComponents {
+        /// The key.
+        key: String,
     },
     /// Known, but not built yet.
     #[error("`{key}: {value}` is not supported yet")]
@@ -186,6 +203,18 @@ impl Config {
         }
         self.entries.insert(name.to_owned(), value.to_owned());
         Ok(())
+    }
+
+    /// As [`set`](Self::set), for the configuration of a single component.
+    ///
+    /// # Errors
+    /// Also [`ConfigError::NotOfComponents`].
+    pub fn set_of_component(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        let known = KEYS.iter().any(|k| k.name == key) || ALIASES.iter().any(|(alias, _)| *alias == key);
+        if known && !COMPONENT_KEYS.contains(&key) {
+            return Err(ConfigError::NotOfComponents { key: key.to_owned() });
+        }
+        self.set(key, value)
     }
 
     /// Copies every entry of `over` into this configuration, replacing what is there.
@@ -301,6 +330,18 @@ mod tests {
         let mut config = Config::default();
         config.set("topology.stmgrs", "3").unwrap();
         assert_eq!(config.number(CONTAINERS), 3);
+    }
+
+    #[test]
+    fn a_component_has_few_keys_of_its_own() {
+        let mut config = Config::default();
+        config.set_of_component(OUTPUT_BPS, "1MiB").unwrap();
+        assert_eq!(config.number(OUTPUT_BPS), 1 << 20);
+        let error = config.set_of_component(TICK_MS, "5").unwrap_err();
+        assert!(
+            matches!(error, ConfigError::NotOfComponents { .. }) && error.to_string().contains(OUTPUT_BPS)
+        );
+        assert!(matches!(config.set_of_component("tick", "5"), Err(ConfigError::UnknownKey { .. })));
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub struct Component {
     pub inputs: Vec<Input>,
     /// What each of its tasks needs.
     pub resources: Resources,
+    /// What it has for itself of [`COMPONENT_KEYS`](super::config::COMPONENT_KEYS).
+    #[serde(default)]
+    pub config: Config,
 }
 
 /// What kind of component it is.
@@ -252,6 +255,14 @@ impl Topology {
             index -= component.parallelism;
         }
         None
+    }
+
+    /// How many bytes a second each task of a component may emit, if that is limited.
+    #[must_use]
+    pub fn output_bps(&self, component: ComponentIndex) -> Option<u64> {
+        let mut config = self.config.clone();
+        config.overlay(&self.components[component.0 as usize].config);
+        Some(config.number(super::config::OUTPUT_BPS)).filter(|&limit| limit > 0)
     }
 
     /// The bolts that read something `component` emits, each once, in order.

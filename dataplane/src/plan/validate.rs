@@ -1,6 +1,6 @@
 //! The one validator of topologies, used by the library, the command line and every test driver alike.
 
-use super::{Grouping, Role, Topology};
+use super::{Grouping, Role, Topology, config};
 use std::collections::BTreeMap;
 
 /// What a [`Problem`] is about, so that a front end can name the line.
@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub enum Subject {
     /// The topology as a whole.
     Topology,
+    /// This entry of its configuration.
+    Config(&'static str),
     /// The component at this position.
     Component(usize),
     /// The parallelism of the component at this position.
@@ -36,6 +38,7 @@ impl Topology {
     pub fn validate(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.check_names(&mut problems);
+        self.check_config(&mut problems);
         self.check_components(&mut problems);
         self.check_inputs(&mut problems);
         self.check_cycles(&mut problems);
@@ -50,6 +53,21 @@ impl Topology {
         if !self.components.iter().any(|c| c.role == Role::Spout) {
             let message = "a topology needs at least one spout".to_owned();
             problems.push(Problem { subject: Subject::Topology, message });
+        }
+    }
+
+    /// What the entries of the configuration must be to each other.
+    fn check_config(&self, problems: &mut Vec<Problem>) {
+        let (high, low) = (config::HIGH_WATERMARK_MB, config::LOW_WATERMARK_MB);
+        if self.config.millis(low) >= self.config.millis(high) {
+            let text = |key| self.config.text(key).unwrap_or_default();
+            let message = format!(
+                "`{low}` is {} and `{high}` is {}; the low watermark must be below the high one",
+                text(low),
+                text(high)
+            );
+            let at = if self.config.entries().any(|(key, _)| key == low) { low } else { high };
+            problems.push(Problem { subject: Subject::Config(at), message });
         }
     }
 

@@ -9,6 +9,8 @@ pub enum Cause {
     InstanceDied,
     /// They were for a task that had said that it ended.
     TaskEnded,
+    /// Too much waited for their task, and the topology drops what is too much.
+    Backpressure,
     /// They came over the network in a batch that does not hold together.
     Malformed,
     /// These are no tuples, but acks, fails or losses that came so; the trees time out.
@@ -16,7 +18,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    const ALL: [Self; 4] = [Self::InstanceDied, Self::TaskEnded, Self::Malformed, Self::MalformedAcks];
+    const ALL: [Self; 5] =
+        [Self::InstanceDied, Self::TaskEnded, Self::Backpressure, Self::Malformed, Self::MalformedAcks];
 
     /// The name in heartbeats and in `egret status`.
     #[must_use]
@@ -24,6 +27,7 @@ impl Cause {
         match self {
             Self::InstanceDied => "instance_died",
             Self::TaskEnded => "task_ended",
+            Self::Backpressure => "backpressure",
             Self::Malformed => "malformed_batch",
             Self::MalformedAcks => "malformed_acks",
         }

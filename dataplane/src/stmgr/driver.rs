@@ -13,6 +13,7 @@ use super::registration::{Action, Registration};
 use super::route::{Routes, Slot};
 use super::sizes::Sizes;
 use super::tmaster::{TmasterConn, TmasterLink};
+use super::watermarks::Watermarks;
 use crate::affinity;
 use crate::host;
 use crate::ids::BlockId;
@@ -74,6 +75,7 @@ pub(super) struct Stmgr {
     pub(super) peers: Vec<PeerLink>,
     pub(super) tmaster: TmasterLink,
     pub(super) now: Instant,
+    start: Instant,
     pub(super) actions: Vec<Action>,
     parker: Parker,
     unix: ListenerId,
@@ -133,7 +135,7 @@ impl Stmgr {
             locals: routes.tasks.iter().map(|_| None).collect(),
             peers: routes.peers.iter().map(|_| PeerLink::default()).collect(),
             tmaster: TmasterLink::new(now),
-            core: Core::new(routes, sizes),
+            core: Core::new(routes, sizes, Watermarks::of(settings)),
             parker: pool.stmgr_parker(),
             spin_turns: settings.number(config::SPIN_TURNS),
             conns: HashMap::new(),
@@ -153,6 +155,7 @@ impl Stmgr {
             net,
             pool,
             now,
+            start: now,
             unix,
         })
     }
@@ -202,8 +205,10 @@ impl Stmgr {
         while let Some((slot, reason)) = self.faults.pop() {
             self.cut_off(slot, &reason);
         }
+        let since_start = self.since_start();
         loop {
             let mut effects = std::mem::take(&mut self.effects);
+            self.core.turn(since_start);
             self.core.take_effects(&mut effects);
             effects.iter().for_each(|&effect| self.carry_out(effect));
             let done = effects.is_empty() && self.actions.is_empty();
@@ -265,6 +270,16 @@ impl Stmgr {
                 self.heartbeat();
                 self.tell_tmaster(&Message::TaskEnded(task));
             }
+            Effect::StateHolders(peer) => {
+                let statement = self.core.statement(self.since_start());
+                self.send_to_peer(peer, Outgoing::control(&Message::Backpressure(statement)));
+            }
+            Effect::Hold(slot, held) => {
+                if let Some(local) = &self.locals[slot.at()] {
+                    local.end.hold.set(held);
+                    local.waker.wake();
+                }
+            }
         }
     }
 
@@ -304,6 +319,11 @@ impl Stmgr {
         self.network_is_due = true;
     }
 
+    /// The core's time.
+    pub(super) fn since_start(&self) -> Duration {
+        self.now.saturating_duration_since(self.start)
+    }
+
     /// Whether the topology is over and everyone has been told who has to be.
     fn is_over(&mut self) -> bool {
         match self.ending {
@@ -337,6 +357,7 @@ impl Stmgr {
         let mut next = self.now + Duration::from_secs(1);
         let mut sooner = |timer: Option<Instant>| next = timer.map_or(next, |at| next.min(at));
         sooner(self.introductions.front().map(|&(at, _)| at));
+        sooner(self.core.next_turn().map(|due| self.start + due));
         sooner((!self.full.is_empty()).then(|| self.now + FULL_RING));
         match self.ending {
             Ending::No => {

@@ -102,9 +102,11 @@ impl Stmgr {
         self.hand_over(conn, &channel, ended)
             .map_err(|e| format!("cannot pass it the shared memory: {e}"))?;
         info!(task = %register.task, incarnation = %register.incarnation, pid = register.pid, "instance registered");
+        let end = channel.stmgr_end();
+        end.hold.set(self.core.is_held(slot));
         self.locals[slot.at()] = Some(Local {
             conn,
-            end: channel.stmgr_end(),
+            end,
             waker: channel.instance_waker(),
             incarnation: register.incarnation,
             pid: register.pid,

@@ -4,7 +4,8 @@
 //!
 //! * [`route`]: where a block goes; [`trees`]: whose tuple trees its tuples may belong to; [`sizes`]: how many blocks there are, and whose.
 //! * [`core`]: what descriptors and frames do; on top of [`blocks`] (who holds which), [`ends`] (which tasks have
-//!   ended), `credit` (flow control between stmgrs), [`counters`] and [`fault`] (what nobody may do).
+//!   ended), `credit` (flow control between stmgrs), [`watermarks`] and [`pressure`] (which tasks are behind, and who
+//!   holds spouts for them), [`counters`] and [`fault`] (what nobody may do).
 //! * [`registration`]: who has registered with whom, under which plan, in which state.
 //!
 //! The drivers carry them out: [`run`] is the loop, over `local` (the instances), `peers` (the other stmgrs) and
@@ -23,12 +24,14 @@ pub mod fault;
 mod local;
 mod options;
 mod peers;
+pub mod pressure;
 pub mod registration;
 pub mod route;
 mod sinks;
 pub mod sizes;
 mod tmaster;
 pub mod trees;
+pub mod watermarks;
 
 pub use driver::run;
 pub use options::{ExitReason, SOCKET_NAME, StmgrError, StmgrOptions};

@@ -140,12 +140,14 @@ impl Stmgr {
         buf: &RecvBuf,
     ) -> Result<(), String> {
         let mut replies = Vec::new();
+        let now = self.since_start();
         let mut sink = PeerSink {
             core: &mut self.core,
             pool: &self.pool,
             linked: entry.linked,
             dialed: entry.dialed,
             hello: None,
+            now,
         };
         let bytes = self.net.bytes(buf);
         let outcome = entry.session.on_bytes(bytes, |frame| replies.push(frame), &mut sink);

@@ -6,10 +6,10 @@
 //! spouts above a local bolt are destinations too, of acks and of blocks that were lost.
 
 use super::bits::Bits;
-use super::trees::Trees;
+use super::trees::{Trees, spouts_above};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{ComponentIndex, ContainerId, TaskId};
-use crate::plan::{PackingPlan, Topology};
+use crate::plan::{Grouping, PackingPlan, Topology};
 
 macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {
@@ -89,7 +89,7 @@ pub struct Pair {
 }
 
 /// All look-up tables of a container.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
     /// By slot: the local tasks, ascending.
     pub tasks: Vec<TaskId>,
@@ -108,6 +108,10 @@ pub struct Routes {
     ways: Vec<Option<Way>>,
     /// By component: the components that read it.
     readers: Vec<Bits>,
+    /// By component: the spouts above it.
+    above: Vec<Bits>,
+    /// By component: to how many destinations each of its tasks emits, counted once for each stream.
+    destinations: Vec<u32>,
     /// By peer × slot, then by peer × broadcast.
     task_windows: Vec<Option<WindowIndex>>,
     broadcast_windows: Vec<Option<WindowIndex>>,
@@ -159,6 +163,8 @@ impl Routes {
             broadcast_windows: Vec::new(),
             broadcast_queues: Vec::new(),
             trees: Trees::new(topology),
+            above: spouts_above(topology),
+            destinations: destinations(topology),
             container,
             tasks,
             peers,
@@ -203,6 +209,33 @@ impl Routes {
     #[must_use]
     pub fn reads(&self, from: ComponentIndex, to: ComponentIndex) -> bool {
         self.readers.get(from.0 as usize).is_some_and(|bits| bits.contains(to.0 as usize))
+    }
+
+    /// Whether the component is a spout.
+    #[must_use]
+    pub fn is_spout(&self, component: ComponentIndex) -> bool {
+        self.is_above(component, component)
+    }
+
+    /// Whether `spout` is a spout whose tuples, or what comes of them, reach `component`.
+    #[must_use]
+    pub fn is_above(&self, spout: ComponentIndex, component: ComponentIndex) -> bool {
+        self.above.get(usize::from(component.0)).is_some_and(|above| above.contains(usize::from(spout.0)))
+    }
+
+    /// To how many destinations each task of `component` emits, counted once for each stream.
+    #[must_use]
+    pub fn destinations(&self, component: ComponentIndex) -> u32 {
+        self.destinations.get(usize::from(component.0)).copied().unwrap_or_default()
+    }
+
+    /// The component that gets what is meant for `destination`.
+    #[must_use]
+    pub fn reader(&self, destination: Destination) -> Option<ComponentIndex> {
+        match destination {
+            Destination::Task(task) => self.way(task).map(|way| way.component),
+            Destination::Broadcast(number) => self.broadcasts.get(number as usize).map(|b| b.to),
+        }
     }
 
     /// Every task with its way, by ascending id.
@@ -339,6 +372,18 @@ impl Routes {
             self.broadcasts.push(BroadcastWays { from, to, local, queues });
         }
     }
+}
+
+/// By component, over all that read it: one for each task, or one for a broadcast.
+fn destinations(topology: &Topology) -> Vec<u32> {
+    let count_for = |id: &String| {
+        let readers = topology.components.iter().flat_map(|reader| {
+            let inputs = reader.inputs.iter().filter(|input| input.from == *id);
+            inputs.map(|input| if input.grouping == Grouping::All { 1 } else { reader.parallelism })
+        });
+        readers.sum()
+    };
+    topology.components.iter().map(|component| count_for(&component.id)).collect()
 }
 
 /// The ways of all tasks, with the remote ones still unreached.

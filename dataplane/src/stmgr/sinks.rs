@@ -9,6 +9,7 @@ use crate::memory::{OwnedBlock, Pool};
 use crate::message::{DecodeError, HelloPeer, Message};
 use crate::net::link::{FrameHeader, FrameSink};
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::warn;
 
 /// Why a frame ends its connection.
@@ -73,6 +74,8 @@ pub(super) struct PeerSink<'a> {
     pub(super) dialed: Option<Peer>,
     /// What the peer said of itself in this piece of the stream.
     pub(super) hello: Option<HelloPeer>,
+    /// The core's time.
+    pub(super) now: Duration,
 }
 
 impl PeerSink<'_> {
@@ -129,6 +132,10 @@ impl FrameSink for PeerSink<'_> {
         match Message::decode(body)? {
             Message::HelloPeer(hello) if self.linked.is_none() && self.hello.is_none() => {
                 self.says_hello(hello)
+            }
+            Message::Backpressure(statement) => {
+                let peer = self.peer("backpressure")?;
+                Ok(self.core.holders_of_peer(peer, &statement, self.now)?)
             }
             _ => Err(Refusal::OutOfPlace("control")),
         }

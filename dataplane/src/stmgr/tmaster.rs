@@ -243,6 +243,8 @@ impl Stmgr {
         }
         let mut heartbeat = Heartbeat { processes: self.processes(), ..Heartbeat::default() };
         self.core.counters.report(&mut heartbeat);
+        heartbeat.pressure = self.core.pressures(self.since_start());
+        heartbeat.held = self.core.held_tasks();
         heartbeat.tasks.extend(self.tmaster.last_words.drain(..).filter(has_counted));
         let present = self.locals.iter().zip(&self.core.routes().tasks);
         let present = present.filter_map(|(local, &task)| Some((local.as_ref()?, task)));

@@ -17,17 +17,11 @@ impl Trees {
     /// The trees of a topology, which is acyclic.
     #[must_use]
     pub fn new(topology: &Topology) -> Self {
-        let count = topology.components.len();
-        let mut spouts = vec![Bits::new(count); count];
         if topology.config.is(config::RELIABILITY_MODE, "ATMOST_ONCE") {
-            return Self { spouts };
+            let count = topology.components.len();
+            return Self { spouts: vec![Bits::new(count); count] };
         }
-        for (index, component) in topology.components.iter().enumerate() {
-            if component.role == Role::Spout {
-                add_below(topology, &mut spouts, index, index);
-            }
-        }
-        Self { spouts }
+        Self { spouts: spouts_above(topology) }
     }
 
     /// Whether the component is a spout whose trees are tracked.
@@ -47,6 +41,18 @@ impl Trees {
     pub fn ack_to(&self, from: ComponentIndex, to: ComponentIndex) -> bool {
         from != to && self.have(from, to)
     }
+}
+
+/// For each component the spouts above it, whether or not trees are tracked. A spout is in its own set.
+pub(super) fn spouts_above(topology: &Topology) -> Vec<Bits> {
+    let count = topology.components.len();
+    let mut spouts = vec![Bits::new(count); count];
+    for (index, component) in topology.components.iter().enumerate() {
+        if component.role == Role::Spout {
+            add_below(topology, &mut spouts, index, index);
+        }
+    }
+    spouts
 }
 
 fn add_below(topology: &Topology, spouts: &mut [Bits], component: usize, spout: usize) {

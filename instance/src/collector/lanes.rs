@@ -34,6 +34,19 @@ pub trait Outlet {
         Err(EmitError::Stopped)
     }
 
+    /// Whether this task has emitted more than it may by now.
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
+    /// Waits until it may emit again. The emitter has pushed all its open blocks before.
+    ///
+    /// # Errors
+    /// [`EmitError::Stopped`] when the instance is ending.
+    fn wait_for_rate(&mut self) -> Result<(), EmitError> {
+        Ok(())
+    }
+
     /// Sends a block on its way.
     fn push(&mut self, block: OwnedBlock, descriptor: Descriptor);
 }
@@ -119,6 +132,10 @@ impl Lanes {
         roots: Rooted<'_>,
     ) -> Result<u64, EmitError> {
         self.flush_lane(lane);
+        if self.outlet.is_ahead() {
+            self.flush();
+            self.outlet.wait_for_rate()?;
+        }
         let bytes = record.encoded_len();
         let overhead = BLOCK_OVERHEAD + roots.count() * ROOT_BYTES;
         let block = self.take_block(bytes + overhead)?;

@@ -330,6 +330,7 @@ fn component(id: &str, role: Role, outputs: Vec<Stream>, from: Option<&str>) -> 
         outputs,
         inputs: from.map(input).into_iter().collect(),
         resources: Resources::default(),
+        config: Config::default(),
     }
 }
 

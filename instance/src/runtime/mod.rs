@@ -14,6 +14,7 @@
 //! * [`mod@env`]: what the executor says; `registration`: how the stmgr takes an instance.
 //! * `gateway`: every conversation with the outside; it starts and ends the task thread.
 //! * `task`: the task thread; `spout` and `bolt` are its two loops; `pace` says when to flush.
+//! * `rate`: how much a task may emit.
 //! * `roots`: the ledger of a spout's task, and what is received for it.
 //! * `mailbox`, `queues`, `reports`: the three ways between the threads and the stmgr.
 //! * `program`: `egret::main` and the instance role of built-in topologies.
@@ -26,6 +27,7 @@ mod mailbox;
 mod pace;
 mod program;
 mod queues;
+mod rate;
 mod registration;
 mod reports;
 mod roots;

@@ -1,11 +1,13 @@
 //! The task thread's ends of data-in and data-out: the rings whose other ends are with the stmgr.
 
 use super::mailbox::{Attachment, Mailbox};
+use super::rate::Rate;
 use super::roots::Roots;
 use crate::collector::{EmitError, Outlet};
 use egret_dataplane::host;
 use egret_dataplane::memory::{
-    CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, Producer, Waker,
+    CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, Hold, OwnedBlock, Parker, Pool, Producer,
+    Waker,
 };
 use egret_dataplane::message::TaskCounters;
 use std::cell::RefCell;
@@ -24,6 +26,7 @@ pub(crate) struct Queues {
     producer: Producer,
     consumer: Consumer,
     counters: Counters,
+    hold: Hold,
     parker: Parker,
     stmgr: Waker,
     /// Last in, first out: the block used last is the one still in the cache.
@@ -32,6 +35,7 @@ pub(crate) struct Queues {
     inbox: VecDeque<Descriptor>,
     mailbox: Arc<Mailbox>,
     spin_turns: u64,
+    rate: Option<Rate>,
     /// The trees of a spout, where they are tracked. What comes for them is applied as soon as it is seen, also while the
     /// task waits to emit: so acks always flow, whoever waits for whom.
     roots: Option<Roots>,
@@ -42,6 +46,7 @@ impl Queues {
         attachment: Attachment,
         mailbox: Arc<Mailbox>,
         spin_turns: u64,
+        rate: Option<Rate>,
         roots: Option<Roots>,
     ) -> Self {
         let parker = attachment.channel.instance_parker();
@@ -51,20 +56,22 @@ impl Queues {
             producer: end.producer,
             consumer: end.consumer,
             counters: end.counters,
+            hold: end.hold,
             parker,
             stmgr: attachment.stmgr,
             free: Default::default(),
             inbox: VecDeque::new(),
             mailbox,
             spin_turns,
+            rate,
             roots,
         }
     }
 
     /// Goes over to the rings of another stmgr. What was in the old ones is lost with it.
     pub(crate) fn attach(&mut self, attachment: Attachment) {
-        let (mailbox, spin_turns, roots) = (self.mailbox.clone(), self.spin_turns, self.roots.take());
-        *self = Self::new(attachment, mailbox, spin_turns, roots);
+        let (mailbox, rate, roots) = (self.mailbox.clone(), self.rate.take(), self.roots.take());
+        *self = Self::new(attachment, mailbox, self.spin_turns, rate, roots);
     }
 
     /// The next block to execute or end to take note of, if there is one now.
@@ -116,6 +123,29 @@ impl Queues {
     /// Sleeps at most for `timeout` whatever blocks come; only a command ends it early.
     pub(crate) fn pause(&mut self, timeout: Duration) {
         self.parker.park(|| self.mailbox.is_pending(), Some(timeout));
+    }
+
+    /// As [`pause`](Self::pause), but what comes ends it too.
+    fn pause_or_arrival(&mut self, timeout: Duration) {
+        let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || self.mailbox.is_pending();
+        self.parker.park(ready, Some(timeout));
+    }
+
+    /// Whether this spout is to emit nothing for now.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.hold.is_set()
+    }
+
+    /// Sleeps until this spout is held no more, a block or a command may have come, or `timeout` has passed. Grants
+    /// are taken in before: nobody emits meanwhile, and they would fill the ring.
+    pub(crate) fn wait_while_held(&mut self, timeout: Option<Duration>) {
+        self.take_in_acks();
+        let ready = || {
+            let told = self.consumer.has_some() && !self.consumer.is_corrupt();
+            told || self.mailbox.is_pending() || !self.hold.is_set()
+        };
+        self.parker.park(ready, timeout);
     }
 
     /// Where this task sleeps, also when its stmgr is gone.
@@ -193,6 +223,9 @@ impl Queues {
     }
 
     fn push(&mut self, block: OwnedBlock, descriptor: Descriptor) {
+        if let (Some(rate), DescriptorKind::Data) = (&mut self.rate, descriptor.kind) {
+            rate.spend(descriptor.used, host::now());
+        }
         // The claim goes before the descriptor: the other side may grant the block again at once.
         drop(block);
         self.send(descriptor);
@@ -244,6 +277,25 @@ impl Outlet for SharedQueues {
                 _ => return Err(EmitError::Stopped),
             }
             queues.wait_for(Mailbox::is_urgent, timeout);
+        }
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.0.borrow().rate.as_ref().is_some_and(|rate| rate.wait(host::now()).is_some())
+    }
+
+    /// Ends early when there is a command: what it is about may be more urgent than a rate that is kept on average.
+    fn wait_for_rate(&mut self) -> Result<(), EmitError> {
+        let mut queues = self.0.borrow_mut();
+        loop {
+            queues.stash_arrivals();
+            let left = queues.rate.as_ref().and_then(|rate| rate.wait(host::now()));
+            if queues.mailbox.is_urgent() {
+                return Err(EmitError::Stopped);
+            }
+            let Some(left) = left.filter(|_| !queues.mailbox.is_pending()) else { return Ok(()) };
+            let timeout = queues.turn().map_or(left, |turn| turn.min(left));
+            queues.pause_or_arrival(timeout);
         }
     }
 

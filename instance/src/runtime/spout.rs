@@ -43,6 +43,11 @@ fn run_open(task: &mut Task, spout: &mut dyn SpoutRunner) -> Result<(), u8> {
             active = run;
         }
         match task.state {
+            RunState::Running if task.is_held() => {
+                deliver(task, spout)?;
+                task.flush(spout.emitter());
+                task.rest_while_held();
+            }
             RunState::Running => emit(task, spout, &mut idle)?,
             RunState::Draining => drain(task, spout)?,
             RunState::Paused | RunState::Stopped => {

@@ -4,6 +4,7 @@ use super::guard::install_hook;
 use super::mailbox::{Attachment, Command, Mailbox};
 use super::pace::Pace;
 use super::queues::{Queues, SharedQueues};
+use super::rate::Rate;
 use super::reports::{Notice, Reporter};
 use super::roots::Roots;
 use super::{Load, bolt, exit, spout};
@@ -86,7 +87,10 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     let roots = (tracks && context.definition().role == Role::Spout)
         .then(|| Roots::new(start.task, start.incarnation, settings));
     let spin_turns = settings.number(config::SPIN_TURNS);
-    let queues = Queues::new(start.attachment, start.mailbox.clone(), spin_turns, roots.clone());
+    let component = topology.component_of(start.task).map(|(component, _)| component);
+    let limit = component.and_then(|component| topology.output_bps(component));
+    let rate = limit.map(|bytes| Rate::new(bytes, host::now()));
+    let queues = Queues::new(start.attachment, start.mailbox.clone(), spin_turns, rate, roots.clone());
     let queues = SharedQueues(Rc::new(RefCell::new(queues)));
     let mut seed = [0; 8];
     host::fill_random(&mut seed).map_err(|error| format!("no randomness: {error}"))?;
@@ -253,24 +257,52 @@ impl Task {
     /// A spout has nothing to do, at most for `timeout`: sleeps until that has passed, a command waits or, where trees are
     /// tracked, something may have come for them. Everything is flushed.
     pub(super) fn rest(&mut self, timeout: Option<Duration>) {
-        let now = host::now();
-        match &self.roots {
-            None => match timeout {
-                Some(timeout) => self.queues.0.borrow_mut().pause(timeout),
-                None => return self.wait_for_command(),
-            },
-            Some(roots) => {
-                roots.turn(now);
-                if roots.ledger.borrow().has_closed() {
-                    return;
-                }
-                let (look, told) = (roots.until_look(now), self.latency_told);
-                let tell = roots.ledger.borrow_mut().latency().has_changed();
-                let tell = tell.then(|| LATENCY_EVERY.saturating_sub(now.saturating_duration_since(told)));
-                let timeout = [timeout, look, tell].into_iter().flatten().min();
+        match (&self.roots, timeout) {
+            (None, Some(timeout)) => self.queues.0.borrow_mut().pause(timeout),
+            (None, None) => return self.wait_for_command(),
+            (Some(_), _) if self.has_news_of_trees() => return,
+            (Some(_), _) => {
+                let timeout = self.until_trees_need_it(timeout);
                 self.queues.0.borrow_mut().wait(timeout);
             }
         }
+        self.rested();
+    }
+
+    /// Whether this spout is to emit nothing for now.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.queues.0.borrow().is_held()
+    }
+
+    /// As [`rest`](Self::rest), but only as long as this spout is held.
+    pub(super) fn rest_while_held(&mut self) {
+        if !self.has_news_of_trees() {
+            let timeout = self.until_trees_need_it(None);
+            self.queues.0.borrow_mut().wait_while_held(timeout);
+            self.rested();
+        }
+    }
+
+    /// Sees to what took too long; whether some tree has ended and the spout has not been told.
+    fn has_news_of_trees(&self) -> bool {
+        let Some(roots) = &self.roots else { return false };
+        roots.turn(host::now());
+        roots.ledger.borrow().has_closed()
+    }
+
+    /// How long to wait at most, so that what trees need and what is told of them is in time.
+    fn until_trees_need_it(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let now = host::now();
+        let roots = self.roots.as_ref();
+        let tells = roots.is_some_and(|roots| roots.ledger.borrow_mut().latency().has_changed());
+        let since_told = now.saturating_duration_since(self.latency_told);
+        let tell = tells.then(|| LATENCY_EVERY.saturating_sub(since_told));
+        let look = roots.and_then(|roots| roots.until_look(now));
+        [timeout, look, tell].into_iter().flatten().min()
+    }
+
+    fn rested(&mut self) {
         let now = host::now();
         self.pace.waited(now);
         self.after_roots(now);

@@ -3,6 +3,7 @@
 use super::handle::{BoltHandle, SpoutHandle};
 use super::{BasicBolt, Blueprint, Bolt, CustomGrouping, Factory, Spout};
 use egret_dataplane::ids::ComponentIndex;
+use egret_dataplane::plan::config::ConfigError;
 use egret_dataplane::plan::{
     Component, Config, LinkedProgram, Problem, Program, Resources, Role, Subject, Topology, config,
 };
@@ -63,6 +64,7 @@ pub(super) struct Part {
     pub(super) cpu_millis: Option<u64>,
     pub(super) ram_bytes: Option<u64>,
     pub(super) disk_bytes: Option<u64>,
+    pub(super) config_problems: Vec<ConfigError>,
 }
 
 impl TopologyBuilder {
@@ -127,8 +129,11 @@ impl TopologyBuilder {
             outputs: Vec::new(),
             inputs: Vec::new(),
             resources: Resources::default(),
+            config: Config::default(),
         };
-        let part = Part { component, factory, cpu_millis: None, ram_bytes: None, disk_bytes: None };
+        let (cpu_millis, ram_bytes, disk_bytes) = (None, None, None);
+        let config_problems = Vec::new();
+        let part = Part { component, factory, cpu_millis, ram_bytes, disk_bytes, config_problems };
         self.parts.push(part);
         let last = self.parts.len() - 1;
         &mut self.parts[last]
@@ -145,6 +150,13 @@ impl TopologyBuilder {
     /// Everything that is wrong with it, found by the same validator that `egret run` uses.
     pub fn build(self) -> Result<Blueprint, Vec<Problem>> {
         let Self { name, config, parts, customs, mut problems } = self;
+        for (index, part) in parts.iter().enumerate() {
+            let id = &part.component.id;
+            problems.extend(part.config_problems.iter().map(|error| Problem {
+                subject: Subject::Component(index),
+                message: format!("`config` of component `{id}`: {error}"),
+            }));
+        }
         let resources = default_resources(&config);
         let (components, factories) = parts.into_iter().map(|part| part.complete(resources)).unzip();
         // `egret::main` puts the program's path here; a test that runs no process needs none.

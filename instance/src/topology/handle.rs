@@ -42,6 +42,15 @@ macro_rules! outputs_and_resources {
                 self
             }
 
+            /// Sets an entry of the configuration for this component alone: one of
+            /// [`COMPONENT_KEYS`](egret_dataplane::plan::config::COMPONENT_KEYS). A wrong one is reported when the
+            /// topology is built.
+            pub fn config(self, key: &str, value: impl std::fmt::Display) -> Self {
+                let set = self.part.component.config.set_of_component(key, &value.to_string());
+                self.part.config_problems.extend(set.err());
+                self
+            }
+
             /// The memory that each task is counted with, in bytes.
             pub fn ram_bytes(self, bytes: u64) -> Self {
                 self.part.ram_bytes = Some(bytes);

@@ -36,6 +36,7 @@ pub(super) struct DraftComponent<'n> {
     /// Where `args` stands, or the component when it has none.
     pub(super) args_at: Place,
     pub(super) resources: DraftResources,
+    pub(super) config: Vec<(&'n str, Place, &'n Node)>,
 }
 
 /// An entry's `resources`; what is not given comes from the configuration.
@@ -58,7 +59,7 @@ pub(super) struct DraftStream {
 }
 
 const TOP_KEYS: &[&str] = &["name", "config", "spouts", "bolts", "streams"];
-const COMPONENT_KEYS: &[&str] = &["id", "type", "parallelism", "args", "resources"];
+const COMPONENT_KEYS: &[&str] = &["id", "type", "parallelism", "args", "resources", "config"];
 const RESOURCE_KEYS: &[&str] = &["cpu", "ram", "disk"];
 const STREAM_KEYS: &[&str] = &["name", "from", "to", "stream", "grouping"];
 const GROUPING_KEYS: &[&str] = &["type", "args", "stream"];
@@ -110,12 +111,13 @@ fn read_component<'n>(
     let id = id.unwrap_or_else(|| Placed { text: format!("{word}-{number}"), at: map.at });
     let kind = map.required("type", "type: identity", problems);
     let parallelism = map.get("parallelism").map_or(Some(1), |n| read_parallelism(n, &map.what, problems));
-    let args = match map.get("args") {
+    let mut inner = |key: &str| match map.get(key) {
         Some(node) if !matches!(node.value, Value::Null) => {
-            Mapping::of(node, format!("`args` of {}", map.what), None, problems)
+            Mapping::of(node, format!("`{key}` of {}", map.what), None, problems)
         }
         _ => None,
     };
+    let (args, config) = (inner("args"), inner("config"));
     let resources = map.get("resources").and_then(|n| read_resources(n, &map.what, problems));
     Some(DraftComponent {
         role,
@@ -126,6 +128,7 @@ fn read_component<'n>(
         args_at: args.as_ref().map_or(id.at, |a| a.at),
         args: args.map(|a| a.entries).unwrap_or_default(),
         resources: resources.unwrap_or_default(),
+        config: config.map(|c| c.entries).unwrap_or_default(),
         id,
     })
 }

@@ -47,7 +47,8 @@ pub(super) fn resolve(
     let mut known = Vec::new();
     for component in &draft.components {
         let facts = look_up(component, folder, problems);
-        topology.components.push(plan_component(component, &facts, &topology.config));
+        let own = own_config(component, problems);
+        topology.components.push(plan_component(component, &facts, &topology.config, own));
         known.push(facts);
     }
     let mut lost_stream = draft.lost_stream;
@@ -57,7 +58,11 @@ pub(super) fn resolve(
     resolve_schemas(&mut topology, &mut known, draft, problems);
     for problem in topology.validate() {
         let echo = lost_stream && matches!(problem.subject, Subject::Inputs(_));
-        if !echo && let Some(at) = place_of(&problem.subject, &topology, &known, draft) {
+        if let Subject::Config(key) = problem.subject
+            && let Some((key, value)) = overrides.iter().find(|(over, _)| over == key)
+        {
+            problems.add_override(format!("--config {key}={value}: {}", problem.message));
+        } else if !echo && let Some(at) = place_of(&problem.subject, &topology, &known, draft) {
             problems.add(at, problem.message);
         }
     }
@@ -167,7 +172,27 @@ fn add_arg_problem(
     problems.add(at.unwrap_or(component.args_at), message);
 }
 
-fn plan_component(component: &DraftComponent<'_>, facts: &Known, config: &Config) -> Component {
+/// The component's own `config`.
+fn own_config(component: &DraftComponent<'_>, problems: &mut Problems<'_>) -> Config {
+    let mut config = Config::default();
+    for (key, key_at, node) in &component.config {
+        let Some(value) = node.scalar(problems.text_of()) else {
+            let found = node.describe();
+            problems.add(node.at, format!("`{key}` must be a number or a word, not {found}"));
+            continue;
+        };
+        match config.set_of_component(key, &value) {
+            Ok(()) => {}
+            Err(error @ (ConfigError::UnknownKey { .. } | ConfigError::NotOfComponents { .. })) => {
+                problems.add(*key_at, error.to_string());
+            }
+            Err(error) => problems.add(node.at, error.to_string()),
+        }
+    }
+    config
+}
+
+fn plan_component(component: &DraftComponent<'_>, facts: &Known, config: &Config, own: Config) -> Component {
     let given = &component.resources;
     Component {
         id: component.id.text.clone(),
@@ -182,6 +207,7 @@ fn plan_component(component: &DraftComponent<'_>, facts: &Known, config: &Config
             ram_bytes: given.ram_bytes.unwrap_or_else(|| config.number(COMPONENT_RAM)),
             disk_bytes: given.disk_bytes.unwrap_or_else(|| config.number(COMPONENT_DISK)),
         },
+        config: own,
     }
 }
 
@@ -271,6 +297,7 @@ fn place_of(subject: &Subject, topology: &Topology, known: &[Known], draft: &Dra
     };
     match *subject {
         Subject::Topology => Some(draft.name.as_ref().map_or(draft.at, |name| name.at)),
+        Subject::Config(key) => draft.config.iter().find(|(name, ..)| *name == key).map(|(.., node)| node.at),
         Subject::Component(i) if draft.components[i].nameless => None,
         Subject::Component(i) | Subject::Inputs(i) => Some(draft.components[i].id.at),
         Subject::Parallelism(i) => Some(draft.components[i].parallelism_at),

@@ -367,6 +367,35 @@ fn overrides_are_checked_too() {
 }
 
 #[test]
+fn watermarks_in_the_wrong_order_are_found_wherever_they_are_set() {
+    let (high, low) = (config::HIGH_WATERMARK_MB, config::LOW_WATERMARK_MB);
+    let rest = "spouts: [{id: s, type: sequence}]\n";
+    check(&format!("name: t\nconfig:\n  {high}: 0.1 #! below the high one\n{rest}"));
+    check(&format!("name: t\nconfig:\n  {low}: 2 #! below the high one\n  {high}: 2\n{rest}"));
+    check(&format!("name: t\nconfig:\n  {low}: -1 #! a decimal number\n{rest}"));
+    let errors = load_text(&format!("name: t\n{rest}"), &[(high, "0.25")]).unwrap_err();
+    assert!(errors.to_string().starts_with(&format!("--config {high}=0.25: ")), "{errors}");
+    load_text(&format!("name: t\nconfig: {{{high}: 0.1}}\n{rest}"), &[(low, "0.05")]).unwrap();
+}
+
+#[test]
+fn a_component_may_have_a_configuration_of_its_own() {
+    let spout = |config: &str| {
+        format!(
+            "name: t\nspouts:\n  - id: s\n    type: sequence\n    config:\n      {config}\n  - {{id: u, type: sequence}}\n"
+        )
+    };
+    let key = config::OUTPUT_BPS;
+    let topology = load_text(&spout(&format!("{key}: 64KiB")), &[(key, "1000")]).unwrap();
+    let limits = [0, 1].map(|i| topology.output_bps(egret_dataplane::ids::ComponentIndex(i)));
+    assert_eq!(limits, [Some(65_536), Some(1000)]);
+    check(&spout(&format!("{key}: fast #! number of bytes")));
+    check(&spout(&format!("{}: 1 #! for the whole topology", config::TICK_MS)));
+    check(&spout("topology.component.output.bpm: 1 #! `topology.component.output.bps`"));
+    check(&spout(&format!("{key}: [1] #! a number or a word")));
+}
+
+#[test]
 fn one_load_reports_everything() {
     let text = "name: t
 config: {topology.containers: x}

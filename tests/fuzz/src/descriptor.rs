@@ -11,6 +11,7 @@ use egret_dataplane::plan::{
 use egret_dataplane::stmgr::core::{Core, Effect, Received};
 use egret_dataplane::stmgr::route::{Peer, Routes, Slot};
 use egret_dataplane::stmgr::sizes::Sizes;
+use egret_dataplane::stmgr::watermarks::Watermarks;
 
 const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
@@ -47,6 +48,7 @@ fn component(id: &str, parallelism: u32, input: Option<(&str, bool)>) -> Compone
         outputs: vec![Stream { name: "default".into(), schema }],
         inputs: input.into_iter().collect(),
         resources: Resources::default(),
+        config: Config::default(),
     }
 }
 
@@ -74,7 +76,8 @@ fn core() -> Core {
     };
     let containers = vec![container(1, &[1, 2, 3]), container(2, &[4])];
     let packing = PackingPlan { topology: "t".into(), containers };
-    Core::new(Routes::new(&topology, &packing, ContainerId(1)).expect("it is packed"), SIZES)
+    let routes = Routes::new(&topology, &packing, ContainerId(1)).expect("it is packed");
+    Core::new(routes, SIZES, Watermarks::of(&topology.config))
 }
 
 /// See the module.

@@ -19,6 +19,10 @@ const DOCUMENTS: &[(&str, &str)] = &[
         "bad value",
         "name: t\nconfig:\n  topology.containers: many #! whole number\nspouts:\n  - {id: s, type: sequence}\n",
     ),
+    (
+        "watermarks in the wrong order",
+        "name: t\nconfig:\n  egret.streammgr.network.backpressure.lowwatermark.mb: 0.75 #! below the high one\nspouts:\n  - {id: s, type: sequence}\n",
+    ),
     ("unknown type", "name: t\nspouts:\n  - {id: s, type: sequenze} #! `sequence`\n"),
     ("unknown argument", "name: t\nspouts:\n  - {id: s, type: sequence, args: {counts: 2}} #! `count`\n"),
     ("missing argument", "name: t\nspouts:\n  - {id: s, type: file-lines} #! `path`\n"),

@@ -90,6 +90,7 @@ impl Core {
         local.fails_all = false;
         for descriptor in std::mem::take(&mut local.pending) {
             if descriptor.kind != DescriptorKind::FailAll {
+                self.leave_instance(slot, descriptor.block);
                 self.void(descriptor.block);
             }
         }

@@ -55,6 +55,7 @@ impl Core {
         let mut held = 0;
         while let Some(block) = self.blocks.any_held(slot) {
             self.blocks.unhold(slot, block).unwrap_or_else(|_| unreachable!("it was found held"));
+            self.leave_instance(slot, block);
             if is_spout {
                 self.void(block);
             } else {
@@ -141,8 +142,8 @@ impl Core {
         }
         for descriptor in std::mem::take(&mut self.locals[slot.at()].pending) {
             if descriptor.kind == DescriptorKind::Data {
-                self.counters.drop_tuples(Cause::TaskEnded, u64::from(descriptor.count));
-                self.lose(descriptor.block);
+                self.leave_instance(slot, descriptor.block);
+                self.drop_block(descriptor.block, Cause::TaskEnded, 1);
             }
         }
         self.spread_end(slot, task);
@@ -160,6 +161,7 @@ impl Core {
     fn consumed(&mut self, slot: Slot, block: BlockId) -> Result<(), Fault> {
         self.blocks.unhold(slot, block)?;
         self.locals[slot.at()].consumed += u64::from(self.blocks.flight(block).count);
+        self.leave_instance(slot, block);
         self.let_go(block);
         Ok(())
     }

@@ -3,12 +3,14 @@
 //! * [`instances`](self): what an instance's descriptors do, its coming and its going.
 //! * [`peers`](self): what frames of other stmgrs do, links that come and go.
 //! * [`acks`](self): what goes to spouts: acks and fails, and what is lost.
+//! * [`backpressure`](self): which spouts are held, since some task is behind.
 //!
 //! Everything that costs happens once per block. A block is routed by one look-up, and its memory is never touched.
 //! What is to go into an instance's ring waits in its slot, [`Core::deliver`] takes it out; what is to go to peers
 //! and to the tmaster comes out as [`Effect`]s.
 
 mod acks;
+mod backpressure;
 mod instances;
 mod peers;
 #[cfg(test)]
@@ -21,8 +23,10 @@ use super::blocks::{Blocks, Flight};
 use super::counters::{Cause, Counters};
 use super::credit::{Queue, Waiting, Window};
 use super::ends::Ends;
+use super::pressure::Pressure;
 use super::route::{Peer, Routes, Slot, WindowIndex};
 use super::sizes::{Home, Sizes, homes};
+use super::watermarks::{Gauges, Place as Waits, Watermarks, tasks_at};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::Descriptor;
@@ -66,6 +70,10 @@ pub enum Effect {
     },
     /// Tell the tmaster that a local task has ended.
     TaskEnded(TaskId),
+    /// Tell a peer for which tasks spouts are to be held: [`Core::statement`].
+    StateHolders(Peer),
+    /// Hold the instance of a spout, or let it go on.
+    Hold(Slot, bool),
 }
 
 /// A local task.
@@ -83,6 +91,8 @@ struct LocalTask {
     /// Tuples in blocks that the present instance has consumed.
     consumed: u64,
     is_ready: bool,
+    /// It is a spout that is to emit nothing for now.
+    held: bool,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +113,10 @@ pub struct Core {
     peers: Vec<PeerState>,
     queues: Vec<Queue>,
     windows: Vec<Window>,
+    gauges: Gauges,
+    pressure: Pressure,
+    /// What is too much for a task is dropped.
+    drops: bool,
     ready: Vec<Slot>,
     effects: Vec<Effect>,
     /// What is counted along the way.
@@ -112,7 +126,7 @@ pub struct Core {
 impl Core {
     /// A container without instances and links, all blocks at home.
     #[must_use]
-    pub fn new(routes: Routes, sizes: Sizes) -> Self {
+    pub fn new(routes: Routes, sizes: Sizes, watermarks: Watermarks) -> Self {
         let homes = homes(&sizes, &routes);
         let slots = routes.tasks.len();
         let window = |&pair| Window::new(pair, sizes.of_pair(&routes, pair));
@@ -130,6 +144,9 @@ impl Core {
             peers: routes.peers.iter().map(|_| PeerState::default()).collect(),
             queues: routes.queues.iter().map(|&pair| Queue::new(pair)).collect(),
             windows,
+            gauges: Gauges::new(&routes, &sizes, &watermarks),
+            pressure: Pressure::new(max_task, &routes.tasks, routes.peers.len(), watermarks.drop),
+            drops: watermarks.drop,
             ready: Vec::new(),
             effects: Vec::new(),
             counters: Counters::default(),
@@ -206,21 +223,30 @@ impl Core {
         }
     }
 
-    /// A block for a local bolt: into its pending queue, or dropped when the task takes nothing any more.
+    /// A block for a local bolt: into its pending queue, or dropped when the task takes nothing any more, or too much
+    /// of it waits already.
     fn deliver_block(&mut self, to: Slot, block: BlockId) {
         if self.ends.has_ended(to) {
-            let count = self.blocks.flight(block).count;
-            self.counters.drop_tuples(Cause::TaskEnded, u64::from(count));
-            self.lose(block);
-            return;
+            self.drop_block(block, Cause::TaskEnded, 1);
+        } else if self.drops && self.gauges.is_over(Waits::Task(to)) {
+            self.drop_block(block, Cause::Backpressure, 1);
+        } else {
+            self.wait_for_instance(to, block, Purpose::Data);
         }
-        self.wait_for_instance(to, block, Purpose::Data);
+    }
+
+    /// Drops what so many tasks should have got.
+    fn drop_block(&mut self, block: BlockId, cause: Cause, tasks: u64) {
+        let count = self.blocks.flight(block).count;
+        self.counters.drop_tuples(cause, u64::from(count) * tasks);
+        self.lose(block);
     }
 
     fn wait_for_instance(&mut self, to: Slot, block: BlockId, purpose: Purpose) {
         let Flight { used, count, .. } = self.blocks.flight(block);
         let (kind, target) = (purpose.descriptor_kind(), self.routes.tasks[to.at()].0);
         self.locals[to.at()].pending.push_back(Descriptor { kind, block, target, used, count });
+        self.gauges.add(Waits::Task(to), used);
         self.mark_ready(to);
     }
 
@@ -231,8 +257,20 @@ impl Core {
         }
     }
 
+    /// A local task's delivery of a block is over.
+    fn leave_instance(&mut self, slot: Slot, block: BlockId) {
+        self.gauges.remove(Waits::Task(slot), self.blocks.flight(block).used);
+    }
+
     fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, purpose: Purpose) {
+        let place = Waits::Queue(queue);
+        if self.drops && purpose == Purpose::Data && self.gauges.is_over(place) {
+            let tasks = tasks_at(&self.routes, place).len() as u64;
+            self.drop_block(block, Cause::Backpressure, tasks);
+            return;
+        }
         let used = self.blocks.flight(block).used;
+        self.gauges.add(place, used);
         // A block of this pool has a class, so its bytes in use have one too.
         let class = self.sizes.class_for(used).unwrap_or(crate::memory::CLASSES - 1) as u8;
         self.queues[queue.at()].push(Waiting::Block { block, used, class, purpose });

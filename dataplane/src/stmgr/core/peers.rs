@@ -7,6 +7,7 @@ use crate::memory::CLASSES;
 use crate::stmgr::credit::Waiting;
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Peer, Place, QueueIndex, Slot};
+use crate::stmgr::watermarks::Place as Waits;
 
 /// What a received batch says of itself, once its structure has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ impl Core {
             }
         }
         self.repeat_ends(peer);
+        if self.pressure.has_stated() {
+            self.effects.push(Effect::StateHolders(peer));
+        }
         for queue in 0..self.queues.len() as u32 {
             if self.queues[queue as usize].pair.peer == peer {
                 self.pump(QueueIndex(queue));
@@ -55,6 +59,7 @@ impl Core {
         }
         if was_linked {
             self.fail_all(peer);
+            self.pressure.forget(peer);
         }
         for queue in self.queues.iter_mut().filter(|q| q.pair.peer == peer) {
             queue.forget_credit();
@@ -179,6 +184,7 @@ impl Core {
         while let Some(next) = self.queues[index.at()].pop() {
             match next {
                 Waiting::Block { block, used, purpose, .. } => {
+                    self.gauges.remove(Waits::Queue(index), used);
                     self.effects.push(Effect::SendBatch { peer, target, purpose, block, used });
                 }
                 Waiting::End(task) => self.end_passes(peer, target, task),

@@ -162,6 +162,10 @@ impl FakePeer {
         self.send(&Outgoing::control(&Message::HelloPeer(hello)));
     }
 
+    pub(super) fn tell(&mut self, message: &Message) {
+        self.send(&Outgoing::control(message));
+    }
+
     /// Says hello as container 1, and waits for credit for one destination.
     pub(super) fn link(address: &str, secret: &Secret, incarnation: u32) -> Self {
         let mut peer = Self::connect(address, secret);

@@ -1,6 +1,7 @@
 //! Whole stmgrs over both reactors: real sockets, rings and blocks, with instances and a tmaster played by the test.
 
 mod acks;
+mod backpressure;
 mod harness;
 mod hostile;
 

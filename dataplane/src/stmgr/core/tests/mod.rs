@@ -1,5 +1,6 @@
 //! Several cores in one thread, under a random schedule.
 
+mod backpressure;
 mod hostile;
 mod properties;
 mod world;
@@ -31,6 +32,7 @@ pub(in crate::stmgr) fn component(id: &str, parallelism: u32, inputs: &[(&str, b
             })
             .collect(),
         resources: Resources::default(),
+        config: Config::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::stmgr::counters::Cause;
 use proptest::prelude::*;
 
 /// A random acyclic topology and a random packing of it.
-fn random_world(seed: u64, tracked: bool) -> World {
+pub(super) fn random_world(seed: u64, tracked: bool) -> World {
     let mut dice = Dice::new(seed);
     let count = 2 + dice.below(4);
     let names: Vec<String> = (0..count).map(|i| format!("c{i}")).collect();
@@ -34,11 +34,11 @@ fn random_world(seed: u64, tracked: bool) -> World {
     World::new(components, &places, dice.below(20) as u32, seed, tracked)
 }
 
-fn dropped(world: &World, cause: Cause) -> u64 {
+pub(super) fn dropped(world: &World, cause: Cause) -> u64 {
     world.containers.iter().map(|c| c.core.counters.dropped(cause)).sum()
 }
 
-fn start_all(world: &mut World) {
+pub(super) fn start_all(world: &mut World) {
     for (c, i) in world.instances() {
         world.start(c, i);
     }

@@ -22,6 +22,10 @@ pub(in super::super) struct Instance {
     pub(super) executed: u64,
     ends: BTreeSet<TaskId>,
     pub(in super::super) said_end: bool,
+    /// It emits nothing for now.
+    pub(in super::super) held_back: bool,
+    /// How often a slow one was asked to execute.
+    asked: u32,
     /// A bolt's block that is executed, and the spout processes it still has to ack it to.
     executing: Option<(BlockId, BTreeSet<(TaskId, u32)>)>,
     /// A bolt's: the roots of what it executed last.
@@ -91,6 +95,10 @@ impl World {
         let container = &mut self.containers[c];
         let (instance, task) = (&mut container.instances[i], container.tasks[i]);
         let Some(&first) = instance.held.front() else { return false };
+        instance.asked += 1;
+        if self.slow.contains(&task) && instance.asked % 10 != 0 {
+            return false;
+        }
         let content = &container.contents[&first.block];
         if instance.begun == 0 && first.kind != DescriptorKind::Lost {
             self.got.entry((task, content.source, content.target)).or_default().push(content.number);
@@ -183,7 +191,7 @@ impl World {
         let task = self.containers[c].tasks[i];
         let destinations = self.destinations(task);
         let instance = &mut self.containers[c].instances[i];
-        if !instance.alive || instance.said_end || instance.executing.is_some() {
+        if !instance.alive || instance.said_end || instance.held_back || instance.executing.is_some() {
             return false;
         }
         let left = self.to_emit.get_mut(&task).unwrap();

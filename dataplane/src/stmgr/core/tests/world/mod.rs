@@ -12,13 +12,16 @@ mod instance;
 use super::{packing, topology};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, ContainerId, TaskId};
+use crate::message::Backpressure;
 use crate::plan::{Topology, config};
 use crate::stmgr::core::{Core, Effect, Received};
 use crate::stmgr::route::{Peer, Routes, Slot};
 use crate::stmgr::sizes::Sizes;
+use crate::stmgr::watermarks::Watermarks;
 use instance::Instance;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 pub(super) const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
@@ -27,6 +30,9 @@ pub(super) const SIZES: Sizes = Sizes {
     block_bytes: [16 << 10, 256 << 10, 1 << 20],
     max_tuple_bytes: (1 << 20) - 4096,
 };
+/// Below a task's quota, so that they matter.
+pub(super) const WATERMARKS: Watermarks =
+    Watermarks { high_bytes: 20 << 10, low_bytes: 10 << 10, drop: false };
 /// So small that rings fill up.
 const RING: usize = 4;
 
@@ -73,6 +79,7 @@ enum Frame {
     Batch { target: Destination, purpose: Purpose, content: Content },
     End { target: TaskId, ended: TaskId },
     Credit { target: Destination, class: usize, blocks: u32 },
+    Holders(Backpressure),
 }
 
 pub(super) struct Container {
@@ -108,6 +115,11 @@ pub(super) struct World {
     must_fail: BTreeSet<Root>,
     /// Blocks of acks.
     pub(super) acks: Acks,
+    pub(super) now: Duration,
+    /// These execute one time in ten that they could.
+    pub(super) slow: BTreeSet<TaskId>,
+    /// One statement of four about who holds gets lost.
+    pub(super) forgetful: bool,
 }
 
 #[derive(Default)]
@@ -135,7 +147,7 @@ impl World {
             let routes = Routes::new(&topology, &packing, c.id).unwrap();
             let tasks = routes.tasks.clone();
             Container {
-                core: Core::new(routes, SIZES),
+                core: Core::new(routes, SIZES, WATERMARKS),
                 instances: tasks.iter().map(|_| Instance::default()).collect(),
                 tasks,
                 contents: BTreeMap::new(),
@@ -163,7 +175,18 @@ impl World {
             incarnations: BTreeMap::new(),
             must_fail: BTreeSet::new(),
             acks: Acks::default(),
+            now: Duration::ZERO,
+            slow: BTreeSet::new(),
+            forgetful: false,
         }
+    }
+
+    /// Other watermarks, before anything has happened.
+    pub(super) fn with_watermarks(mut self, watermarks: Watermarks) -> Self {
+        for container in &mut self.containers {
+            container.core = Core::new(container.core.routes().clone(), SIZES, watermarks);
+        }
+        self
     }
 
     pub(super) fn instances(&self) -> Vec<(usize, usize)> {
@@ -180,6 +203,7 @@ impl World {
         *incarnation += 1;
         container.instances[i] = Instance::new(*incarnation);
         container.instances[i].said_end = container.core.has_ended(Slot(i as u32));
+        container.instances[i].held_back = container.core.is_held(Slot(i as u32));
         container.core.attach(Slot(i as u32));
     }
 
@@ -242,6 +266,7 @@ impl World {
     /// Carries out the effects of a core: frames go onto the wires.
     fn carry(&mut self, c: usize) {
         let mut effects = Vec::new();
+        self.containers[c].core.turn(self.now);
         self.containers[c].core.take_effects(&mut effects);
         let own = self.containers[c].core.routes().container();
         for effect in effects {
@@ -256,6 +281,14 @@ impl World {
                 Effect::SendEnd { peer, target, ended } => (peer, Frame::End { target, ended }),
                 Effect::SendCredit { peer, target, class, blocks } => {
                     (peer, Frame::Credit { target, class, blocks })
+                }
+                Effect::StateHolders(_) if self.forgetful && self.dice.below(4) == 0 => continue,
+                Effect::StateHolders(peer) => {
+                    (peer, Frame::Holders(self.containers[c].core.statement(self.now)))
+                }
+                Effect::Hold(slot, held) => {
+                    self.containers[c].instances[slot.at()].held_back = held;
+                    continue;
                 }
                 Effect::TaskEnded(_) => continue,
             };
@@ -295,7 +328,16 @@ impl World {
             assert!(container.core.batch(peer, Some(Received { source, target, used, count }), count));
             return true;
         }
-        let Some(frame) = container.wires[p].pop_front() else { return false };
+        // A statement comes again and again, and is no movement by itself: what it lets move is.
+        let frame = loop {
+            match container.wires[p].pop_front() {
+                Some(Frame::Holders(statement)) => {
+                    container.core.holders_of_peer(peer, &statement, self.now).unwrap();
+                }
+                other => break other,
+            }
+        };
+        let Some(frame) = frame else { return false };
         match frame {
             Frame::Batch { target, purpose, content } => {
                 let block = container.core.begin_batch(peer, target, purpose, content.used).unwrap();
@@ -305,6 +347,7 @@ impl World {
             Frame::Credit { target, class, blocks } => {
                 container.core.credit(peer, target, class, blocks).unwrap();
             }
+            Frame::Holders(_) => unreachable!("taken above"),
         }
         true
     }
@@ -322,6 +365,7 @@ impl World {
 
     /// A random step of a random instance.
     pub(super) fn random_step(&mut self) {
+        self.now += Duration::from_millis(self.dice.below(20) as u64);
         let all = self.instances();
         let (c, i) = all[self.dice.below(all.len())];
         let what = self.dice.below(7);
@@ -355,6 +399,7 @@ impl World {
                     moved |= self.step(c, i, what);
                 }
             }
+            self.now += Duration::from_millis(200);
             still = if moved { 0 } else { still + 1 };
         }
     }
@@ -364,6 +409,8 @@ impl World {
         for container in &self.containers {
             assert!(container.instances.iter().all(|i| i.said_end), "every task ends");
             assert_eq!(container.core.blocks.away(), 0, "every block is home");
+            assert_eq!(container.core.gauges.total_bytes(), 0, "nothing waits for a task");
+            assert!(!container.instances.iter().any(|i| i.held_back), "nobody is held");
             assert!(container.core.queues.iter().all(|q| q.len() == 0), "nothing waits for a peer");
             for window in &container.core.windows {
                 let size = SIZES.of_pair(container.core.routes(), window.pair);

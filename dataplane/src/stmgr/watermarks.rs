@@ -1,0 +1,294 @@
+//! How many bytes wait for each destination, and which of them are over their high watermark.
+//!
+//! A *place* is where blocks wait for a destination: a local task, whose blocks count from when they are meant for it
+//! until it has said done, or a queue to a peer, whose blocks count until they leave. A place is *over* from when more
+//! than its high watermark waits there until no more than its low watermark does.
+//!
+//! The watermarks of the configuration are an upper bound. Blocks of a small quota, or of one that is spread over many
+//! tasks, would never reach them, although their emitter stands still because of this destination. So a place has
+//! half of what the least of its emitters can have waiting there, if that is less:
+//!
+//! ```text
+//! a local emitter:  quota of a task / the destinations that it emits to
+//! a peer:           the window for this destination
+//! ```
+
+use super::route::{Pair, QueueIndex, Routes, Slot};
+use super::sizes::Sizes;
+use crate::frame::Destination;
+use crate::ids::{ComponentIndex, TaskId};
+use crate::plan::{Config, config};
+
+/// What a topology's configuration says of backpressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// More bytes than this are too many.
+    pub high_bytes: u64,
+    /// No more than this are few enough again.
+    pub low_bytes: u64,
+    /// What is too much is dropped, and no spout is stopped.
+    pub drop: bool,
+}
+
+impl Watermarks {
+    /// What the configuration asks for.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let bytes = |key| config.millis(key) * (1 << 20) / 1000;
+        Self {
+            high_bytes: bytes(config::HIGH_WATERMARK_MB),
+            low_bytes: bytes(config::LOW_WATERMARK_MB),
+            drop: config.is(config::DROP_TUPLES, "true"),
+        }
+    }
+
+    /// As configured, or in proportion when `reach` bytes are all that can wait.
+    fn within(&self, reach: u64, least: u64) -> (u64, u64) {
+        let high = self.high_bytes.min((reach / 2).max(least));
+        // Both are far below 2^64 / 1000, as the configuration has them.
+        let low =
+            if high == self.high_bytes { self.low_bytes } else { self.low_bytes * high / self.high_bytes };
+        (high, low)
+    }
+}
+
+/// Where blocks wait for a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// For a local task, or with it.
+    Task(Slot),
+    /// For a peer.
+    Queue(QueueIndex),
+}
+
+#[derive(Debug)]
+struct Gauge {
+    bytes: u64,
+    high_bytes: u64,
+    low_bytes: u64,
+    is_over: bool,
+    /// What was told of it last.
+    told_over: bool,
+    is_listed: bool,
+}
+
+/// The gauges of all places of a container.
+#[derive(Debug)]
+pub struct Gauges {
+    /// By slot, then by queue.
+    gauges: Vec<Gauge>,
+    slots: usize,
+    changed: Vec<u32>,
+}
+
+impl Gauges {
+    /// Nothing waits anywhere.
+    #[must_use]
+    pub fn new(routes: &Routes, sizes: &Sizes, watermarks: &Watermarks) -> Self {
+        let gauge = |reach: Option<u64>| {
+            let (high_bytes, low_bytes) = match reach {
+                Some(bytes) => watermarks.within(bytes, u64::from(sizes.block_bytes[0])),
+                // Acks are nothing to stop spouts for: a spout takes them whatever it does.
+                None => (u64::MAX, u64::MAX),
+            };
+            Gauge { bytes: 0, high_bytes, low_bytes, is_over: false, told_over: false, is_listed: false }
+        };
+        let slots = routes.tasks.len();
+        let tasks = (0..slots as u32).map(|slot| gauge(reach_of_task(routes, sizes, Slot(slot))));
+        let queues = routes.queues.iter().map(|&pair| gauge(reach_of_queue(routes, sizes, pair)));
+        Self { gauges: tasks.chain(queues).collect(), slots, changed: Vec::new() }
+    }
+
+    fn index(&self, place: Place) -> usize {
+        match place {
+            Place::Task(slot) => slot.at(),
+            Place::Queue(queue) => self.slots + queue.at(),
+        }
+    }
+
+    /// So many bytes more wait.
+    #[inline]
+    pub fn add(&mut self, place: Place, bytes: u32) {
+        let index = self.index(place);
+        let gauge = &mut self.gauges[index];
+        gauge.bytes += u64::from(bytes);
+        if gauge.bytes > gauge.high_bytes && !gauge.is_over {
+            self.turn(index, true);
+        }
+    }
+
+    /// So many bytes wait no more.
+    #[inline]
+    pub fn remove(&mut self, place: Place, bytes: u32) {
+        let index = self.index(place);
+        let gauge = &mut self.gauges[index];
+        gauge.bytes -= u64::from(bytes);
+        if gauge.is_over && gauge.bytes <= gauge.low_bytes {
+            self.turn(index, false);
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self, index: usize, over: bool) {
+        let gauge = &mut self.gauges[index];
+        gauge.is_over = over;
+        if !std::mem::replace(&mut gauge.is_listed, true) {
+            self.changed.push(index as u32);
+        }
+    }
+
+    /// Whether a place is over.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self, place: Place) -> bool {
+        self.gauges[self.index(place)].is_over
+    }
+
+    /// A place that has gone over, or come back, since it was last named here; and whether it is over now.
+    #[inline]
+    pub fn next_changed(&mut self) -> Option<(Place, bool)> {
+        loop {
+            let index = self.changed.pop()? as usize;
+            let gauge = &mut self.gauges[index];
+            gauge.is_listed = false;
+            if std::mem::replace(&mut gauge.told_over, gauge.is_over) == gauge.is_over {
+                continue;
+            }
+            let place = match index.checked_sub(self.slots) {
+                None => Place::Task(Slot(index as u32)),
+                Some(queue) => Place::Queue(QueueIndex(queue as u32)),
+            };
+            return Some((place, gauge.is_over));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.gauges.iter().map(|gauge| gauge.bytes).sum()
+    }
+}
+
+/// What the least of the emitters of a local task can have waiting for it, in bytes; `None` for a spout.
+fn reach_of_task(routes: &Routes, sizes: &Sizes, slot: Slot) -> Option<u64> {
+    let (component, own) = (routes.component(slot), Destination::Task(routes.tasks[slot.at()]));
+    let receives = |pair: &Pair| match pair.destination {
+        Destination::Broadcast(_) => routes.reader(pair.destination) == Some(component),
+        task => task == own,
+    };
+    let window = routes.windows.iter().any(receives).then(|| standard_bytes(sizes, sizes.window[0]));
+    let least = window.into_iter().chain(local_shares(routes, sizes, component)).min();
+    least.filter(|_| !routes.is_spout(component))
+}
+
+/// The same for a queue; `None` for one of acks.
+fn reach_of_queue(routes: &Routes, sizes: &Sizes, pair: Pair) -> Option<u64> {
+    let component = routes.reader(pair.destination)?;
+    local_shares(routes, sizes, component).min().filter(|_| !routes.is_spout(component))
+}
+
+/// For each local task that emits to `to` the share of its quota that one destination has.
+fn local_shares<'r>(
+    routes: &'r Routes,
+    sizes: &'r Sizes,
+    to: ComponentIndex,
+) -> impl Iterator<Item = u64> + 'r {
+    let local = (0..routes.tasks.len() as u32).map(|slot| routes.component(Slot(slot)));
+    let emitters = local.filter(move |&from| routes.reads(from, to));
+    emitters.map(|from| standard_bytes(sizes, sizes.task[0]) / u64::from(routes.destinations(from).max(1)))
+}
+
+fn standard_bytes(sizes: &Sizes, blocks: u32) -> u64 {
+    u64::from(blocks) * u64::from(sizes.block_bytes[0])
+}
+
+/// The tasks that wait at a place.
+#[must_use]
+pub fn tasks_at(routes: &Routes, place: Place) -> Vec<TaskId> {
+    let pair = match place {
+        Place::Task(slot) => return vec![routes.tasks[slot.at()]],
+        Place::Queue(queue) => routes.queues[queue.at()],
+    };
+    match pair.destination {
+        Destination::Task(task) => vec![task],
+        Destination::Broadcast(number) => {
+            let to = routes.broadcasts[number as usize].to;
+            let all = routes.all_tasks();
+            let there = all.filter(|(_, way)| way.peer == Some(pair.peer) && way.component == to);
+            there.map(|(task, _)| task).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ContainerId;
+    use crate::plan::Topology;
+    use crate::stmgr::core::tests::{component, packing, topology};
+
+    const KIB: u64 = 1 << 10;
+
+    fn gauges(topology: &Topology, places: &[u32], container: u32) -> (Routes, Gauges) {
+        let routes = Routes::new(topology, &packing(topology, places), ContainerId(container)).unwrap();
+        let config = &topology.config;
+        let gauges = Gauges::new(&routes, &Sizes::of(config), &Watermarks::of(config));
+        (routes, gauges)
+    }
+
+    fn marks(gauges: &Gauges, index: usize) -> (u64, u64) {
+        (gauges.gauges[index].high_bytes / KIB, gauges.gauges[index].low_bytes / KIB)
+    }
+
+    #[test]
+    fn the_watermarks_are_in_reach_of_every_emitter() {
+        let topology = topology(vec![
+            component("a", 1, &[]),
+            component("b", 1, &[("a", false)]),
+            component("c", 4, &[("b", false)]),
+        ]);
+        // A quota is 1 MiB. All of one goes to `b`, a quarter of one to each `c`.
+        let (_, g) = gauges(&topology, &[1, 1, 1, 1, 1, 1], 1);
+        assert_eq!((marks(&g, 1), marks(&g, 2)), ((512, 256), (128, 64)));
+        assert_eq!(g.gauges[0].high_bytes, u64::MAX, "nothing is held for a spout");
+        // A window is 256 KiB; the queue is as the task would be.
+        let (routes, g) = gauges(&topology, &[1, 2, 2, 2, 2, 2], 2);
+        assert_eq!(marks(&g, routes.slot(TaskId(2)).unwrap().at()), (128, 64));
+        let (_, g) = gauges(&topology, &[1, 2, 2, 2, 2, 2], 1);
+        assert_eq!(marks(&g, 1), (512, 256));
+    }
+
+    #[test]
+    fn a_small_quota_still_has_watermarks_and_a_small_watermark_stays() {
+        let mut topology = topology(vec![component("a", 1, &[]), component("b", 10, &[("a", false)])]);
+        let places = [1; 11];
+        topology.config.set(config::TASK_BLOCKS, "4").unwrap();
+        let (_, g) = gauges(&topology, &places, 1);
+        assert_eq!(marks(&g, 1), (16, 8), "a block at least");
+        topology.config.set(config::HIGH_WATERMARK_MB, "0.008").unwrap();
+        topology.config.set(config::LOW_WATERMARK_MB, "0").unwrap();
+        let (_, g) = gauges(&topology, &places, 1);
+        assert_eq!(marks(&g, 1), (8, 0));
+    }
+
+    #[test]
+    fn a_place_is_over_from_the_high_to_the_low_watermark() {
+        let topology = topology(vec![component("a", 1, &[]), component("b", 1, &[("a", false)])]);
+        let (_, mut g) = gauges(&topology, &[1, 1], 1);
+        let place = Place::Task(Slot(1));
+        let mut steps = Vec::new();
+        for bytes in [512i64 << 10, 1, -1, -(256 << 10) + 1, -1] {
+            if bytes > 0 {
+                g.add(place, bytes as u32);
+            } else {
+                g.remove(place, -bytes as u32);
+            }
+            steps.push((g.is_over(place), g.next_changed()));
+        }
+        let (up, down) = (Some((place, true)), Some((place, false)));
+        assert_eq!(steps, [(false, None), (true, up), (true, None), (true, None), (false, down)]);
+        // There and back between two looks is no news.
+        g.add(place, 1 << 20);
+        g.remove(place, 1 << 20);
+        assert_eq!((g.next_changed(), g.total_bytes()), (None, 256 << 10));
+    }
+}
