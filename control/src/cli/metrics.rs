@@ -43,14 +43,18 @@ pub(crate) fn silent(name: &str) -> Failure {
 fn text(metrics: &TopologyMetrics) -> String {
     let rows = metrics.tasks.iter().map(|task| {
         let cpu = format!("{:.1}", task.counters.cpu_us as f64 / 1e6);
+        let behind = format!("{:.1}", task.backpressure.time_s);
         [
             vec![task.counters.task.to_string(), task.component.clone(), task.container.to_string()],
             task_counts(&task.counters),
-            vec![cpu],
+            vec![cpu, thousands(task.backpressure.starts), behind],
         ]
         .concat()
     });
-    let mut text = table(&[&["TASK", "COMPONENT", "CONTAINER"][..], &COUNTS, &["CPU S"]].concat(), rows);
+    let mut text = table(
+        &[&["TASK", "COMPONENT", "CONTAINER"][..], &COUNTS, &["CPU S", "HELD SPOUTS", "BEHIND S"]].concat(),
+        rows,
+    );
     let user = metrics.tasks.iter().flat_map(|task| task.user.iter().map(move |entry| (task, entry)));
     let rows: Vec<Vec<String>> = user
         .map(|(task, (counter, value))| {

@@ -195,6 +195,7 @@ mod tests {
             lost: 0,
             dropped: Vec::new(),
             copied_bytes: 0,
+            closed_for_fault: 0,
             backpressure: BackpressureStatus::default(),
             reports: Vec::new(),
         };

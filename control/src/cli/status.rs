@@ -57,6 +57,7 @@ fn unknown(topology: &Topology) -> TopologyStatus {
         lost: 0,
         dropped: Vec::new(),
         copied_bytes: 0,
+        closed_for_fault: 0,
         backpressure: BackpressureStatus::default(),
         reports: Vec::new(),
     }

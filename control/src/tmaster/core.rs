@@ -221,6 +221,7 @@ impl Tmaster {
             lost,
             dropped,
             copied_bytes: self.totals.copied_bytes(),
+            closed_for_fault: self.totals.closed_for_fault(),
             backpressure: self.totals.backpressure(&self.topology, &self.packing),
             reports: self.reports.iter().cloned().collect(),
         }

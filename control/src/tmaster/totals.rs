@@ -59,6 +59,10 @@ struct Container {
     dropped_now: BTreeMap<String, u64>,
     copied_before: u64,
     copied_now: u64,
+    #[serde(default)]
+    closed_before: u64,
+    #[serde(default)]
+    closed_now: u64,
 }
 
 impl Totals {
@@ -73,6 +77,7 @@ impl Totals {
         entry.processes = heartbeat.processes;
         entry.dropped_now = heartbeat.dropped.into_iter().collect();
         entry.copied_now = heartbeat.copied_bytes;
+        entry.closed_now = heartbeat.closed_for_fault;
     }
 
     /// Takes in how long a spout's trees took.
@@ -125,6 +130,7 @@ impl Totals {
             *entry.dropped_before.entry(cause).or_default() += count;
         }
         entry.copied_before += std::mem::take(&mut entry.copied_now);
+        entry.closed_before += std::mem::take(&mut entry.closed_now);
     }
 
     /// The container's stmgr has gone; its instances may live on.
@@ -160,6 +166,11 @@ impl Totals {
     /// Bytes copied over all containers.
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.containers.values().map(|c| c.copied_before + c.copied_now).sum()
+    }
+
+    /// Connections that stmgrs closed for a fault of the other end.
+    pub(crate) fn closed_for_fault(&self) -> u64 {
+        self.containers.values().map(|c| c.closed_before + c.closed_now).sum()
     }
 
     /// Tuple copies sent and not executed. While tuples flow this includes the ones on their way.
@@ -207,6 +218,7 @@ impl Totals {
                 container,
                 counters: TaskCounters { task, ..counters },
                 user: self.user.of(task),
+                backpressure: self.pressures.totals(|other| other == task),
             })
         };
         let places = packing.containers.iter().flat_map(|c| c.tasks.iter().map(|t| (c.id, t.task)));

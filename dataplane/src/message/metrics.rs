@@ -1,6 +1,6 @@
 //! What is counted for each task: by the dataplane, and by user code.
 
-use super::{TaskCounters, TopologyState};
+use super::{BackpressureTotals, TaskCounters, TopologyState};
 use crate::ids::{ContainerId, Incarnation, TaskId};
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -52,6 +52,8 @@ pub struct TaskMetrics {
     /// What the dataplane counts.
     #[serde(flatten)]
     pub counters: TaskCounters,
+    /// How often and how long it was behind.
+    pub backpressure: BackpressureTotals,
     /// What its user code counts, by name.
     #[serde(serialize_with = "as_map", deserialize_with = "from_map")]
     pub user: Vec<(String, u64)>,

@@ -191,6 +191,8 @@ pub struct Heartbeat {
     pub dropped: Vec<(String, u64)>,
     /// Bytes of received tuple data copied since it started; local relay adds nothing here.
     pub copied_bytes: u64,
+    /// Connections that this stmgr closed since it started because of what their other end did.
+    pub closed_for_fault: u64,
     /// Tasks, here or at peers, that were or are behind with what this stmgr has for them.
     pub pressure: Vec<TaskPressure>,
     /// Local spouts that are held at the moment.

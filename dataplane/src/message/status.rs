@@ -53,6 +53,8 @@ pub struct TopologyStatus {
     pub dropped: Vec<(String, u64)>,
     /// Bytes of tuples that stmgrs received from each other, and so copied into blocks. None within a container.
     pub copied_bytes: u64,
+    /// Connections that stmgrs closed because of what their other end did.
+    pub closed_for_fault: u64,
     /// Who is behind, and whom that holds.
     pub backpressure: BackpressureStatus,
     /// The newest reports, oldest first, a bounded number.

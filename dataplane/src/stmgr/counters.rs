@@ -63,5 +63,6 @@ impl Counters {
         let counted = Cause::ALL.into_iter().filter(|&cause| self.dropped(cause) > 0);
         heartbeat.dropped = counted.map(|cause| (cause.name().to_owned(), self.dropped(cause))).collect();
         heartbeat.copied_bytes = self.copied_bytes;
+        heartbeat.closed_for_fault = self.closed_for_fault;
     }
 }

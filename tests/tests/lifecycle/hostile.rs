@@ -238,6 +238,8 @@ fn strangers_are_cut_off_with_one_line_each_and_no_tuple_notices() {
         assert_eq!(about_silence(), times, "{path}");
     }
 
+    let faults = cluster.status(NAME).unwrap()["closed_for_fault"].as_u64().unwrap();
+    assert!(faults >= 2 * openings().len() as u64, "{faults} are counted");
     let now = crate::support::seen(&cluster.status(NAME).unwrap());
     assert_eq!(now, flow.first, "nobody has died");
     assert_eq!(flow.complete(0)["lost"], 0);

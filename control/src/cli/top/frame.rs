@@ -2,7 +2,10 @@
 
 use super::super::output::{table, thousands};
 use super::super::progress;
-use egret_dataplane::message::{TaskCounters, TaskMetrics, TopologyMetrics, TopologyStatus};
+use egret_dataplane::ids::TaskId;
+use egret_dataplane::message::{
+    BackpressureStatus, SlowTask, TaskCounters, TaskMetrics, TopologyMetrics, TopologyStatus,
+};
 use std::time::Instant;
 
 /// What was known at a moment.
@@ -13,8 +16,18 @@ pub(super) struct Sample {
 }
 
 /// The titles of a row.
-pub(super) const TITLES: [&str; 9] =
-    ["TASK", "COMPONENT", "CONTAINER", "EMITTED/S", "EXECUTED/S", "ACKED/S", "FAILED/S", "PENDING", "CPU %"];
+pub(super) const TITLES: [&str; 10] = [
+    "TASK",
+    "COMPONENT",
+    "CONTAINER",
+    "EMITTED/S",
+    "EXECUTED/S",
+    "ACKED/S",
+    "FAILED/S",
+    "PENDING",
+    "CPU %",
+    "BACKPRESSURE",
+];
 
 /// A picture.
 pub(super) struct Frame {
@@ -32,7 +45,9 @@ impl Frame {
         let rows = now.metrics.tasks.iter().map(|task| {
             let same = |other: &&TaskMetrics| other.counters.task == task.counters.task;
             let earlier = before.metrics.tasks.iter().find(same).map(|t| t.counters).unwrap_or_default();
-            row(task, &earlier, seconds)
+            let mut row = row(task, &earlier, seconds);
+            row.push(pressure(&now.status.backpressure, task.counters.task));
+            row
         });
         Self { summary: progress::describe(&now.status, emitted(now), rate), rows: rows.collect() }
     }
@@ -41,6 +56,16 @@ impl Frame {
     pub(super) fn text(&self) -> String {
         format!("{}\n{}", self.summary, table(&TITLES, self.rows.iter().cloned()))
     }
+}
+
+/// `behind 12 s`, `held for 7`, or nothing.
+fn pressure(backpressure: &BackpressureStatus, task: TaskId) -> String {
+    if let Some(slow) = backpressure.tasks.iter().find(|slow| slow.task == task) {
+        return format!("behind {:.0} s", slow.for_s);
+    }
+    let holds = |slow: &&SlowTask| slow.holds.iter().any(|spout| spout.task == task);
+    let holders: Vec<_> = backpressure.tasks.iter().filter(holds).map(|slow| slow.task.to_string()).collect();
+    if holders.is_empty() { String::new() } else { format!("held for {}", holders.join(", ")) }
 }
 
 fn row(task: &TaskMetrics, earlier: &TaskCounters, seconds: f64) -> Vec<String> {
@@ -64,7 +89,8 @@ fn row(task: &TaskMetrics, earlier: &TaskCounters, seconds: f64) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egret_dataplane::ids::{ContainerId, TaskId};
+    use egret_dataplane::ids::ContainerId;
+    use egret_dataplane::message::{BackpressureTotals, HeldSpout};
 
     #[test]
     fn a_row_shows_rates() {
@@ -78,10 +104,31 @@ mod tests {
             ..TaskCounters::default()
         };
         let (component, container) = ("split".to_owned(), ContainerId(2));
-        let task =
-            TaskMetrics { component, container, counters: counters(5_000, 4, 4, 1_500_000), user: vec![] };
+        let task = TaskMetrics {
+            component,
+            container,
+            counters: counters(5_000, 4, 4, 1_500_000),
+            user: vec![],
+            backpressure: BackpressureTotals::default(),
+        };
         let row = row(&task, &counters(1_000, 2, 0, 500_000), 2.0);
         assert_eq!(row, ["3", "split", "2", "2,000", "0", "0", "3", "1,234", "50"]);
-        assert_eq!(row.len(), TITLES.len());
+        assert_eq!(row.len() + 1, TITLES.len());
+    }
+
+    #[test]
+    fn who_is_behind_and_whom_that_holds_is_in_their_rows() {
+        let spout = HeldSpout { task: TaskId(1), component: "numbers".to_owned() };
+        let slow = |task, for_s, holds| SlowTask {
+            task: TaskId(task),
+            component: "slow".to_owned(),
+            container: ContainerId(1),
+            for_s,
+            holds,
+        };
+        let tasks = vec![slow(7, 12.3, vec![spout.clone()]), slow(8, 0.7, vec![spout])];
+        let status = BackpressureStatus { tasks, ..BackpressureStatus::default() };
+        let shown = [7, 8, 1, 2].map(|task| pressure(&status, TaskId(task)));
+        assert_eq!(shown, ["behind 12 s", "behind 1 s", "held for 7, 8", ""]);
     }
 }
