@@ -120,7 +120,7 @@ keys! {
     REACTOR = "egret.network.reactor", ValueKind::Choice(&["auto", "uring", "epoll"]), "auto";
     /// Which processors the processes of a container use.
     AFFINITY = "egret.affinity.policy", ValueKind::Processors, "none";
-    /// Turns that a thread without work spins before it parks.
+    /// Turns that a thread without work spins before it parks; 0 by default where a policy pins a container to one processor.
     SPIN_TURNS = "egret.wait.spin.turns", ValueKind::Integer(0, 1_000_000), "100";
     /// Milliseconds before a process that died is started again, doubled with each death in a row.
     RESTART_DELAY_MS = "egret.executor.restart.delay.ms", ValueKind::Integer(1, 600_000), "100";

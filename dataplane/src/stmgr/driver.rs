@@ -137,7 +137,7 @@ impl Stmgr {
             tmaster: TmasterLink::new(now),
             core: Core::new(routes, sizes, Watermarks::of(settings)),
             parker: pool.stmgr_parker(),
-            spin_turns: settings.number(config::SPIN_TURNS),
+            spin_turns: affinity::spin_turns(settings),
             conns: HashMap::new(),
             actions: Vec::new(),
             introductions: VecDeque::new(),

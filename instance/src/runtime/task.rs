@@ -86,7 +86,7 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     let tracks = settings.is(config::RELIABILITY_MODE, "ATLEAST_ONCE");
     let roots = (tracks && context.definition().role == Role::Spout)
         .then(|| Roots::new(start.task, start.incarnation, settings));
-    let spin_turns = settings.number(config::SPIN_TURNS);
+    let spin_turns = affinity::spin_turns(settings);
     let component = topology.component_of(start.task).map(|(component, _)| component);
     let limit = component.and_then(|component| topology.output_bps(component));
     let rate = limit.map(|bytes| Rate::new(bytes, host::now()));

@@ -1,6 +1,7 @@
-//! BR-056: pinning stays inside the processors that the topology may use, or is left alone, which is said once.
+//! BR-056: pinning stays inside the processors that the topology may use, or is left alone, which is said once. What
+//! `egret plan` shows of it is what is done.
 
-use crate::flow::{Flow, command};
+use crate::flow::{Flow, NAME, command};
 use crate::support::{Seen, lines_with, logs, threads};
 use egret_tests::{Cluster, DEADLINE, cluster, wait_for};
 use std::collections::BTreeSet;
@@ -96,7 +97,34 @@ fn auto_gives_each_container_one_processor() {
         wait_for("the whole chain to be on one processor", DEADLINE, one_set)
     };
     let (first, second) = (chain(1), chain(2));
+    let plan = cluster.egret(["plan", NAME, "--json"]).run().expect(0).json();
+    let planned = |i: usize| BTreeSet::from([plan["containers"][i]["processor"].to_string()]);
+    assert_eq!((planned(0), planned(1)), (first.clone(), second.clone()), "{plan}");
     let one_only = std::thread::available_parallelism().unwrap().get() == 1;
     assert!(first != second || one_only, "{first:?}");
     assert_eq!(flow.complete(0)["lost"], 0);
+}
+
+/// Before anything runs, `egret plan --dry-run` says the same, for every policy.
+#[test]
+fn the_plan_shows_where_each_container_would_be_pinned() {
+    let cluster = cluster!();
+    let (inside, outside) = inside_and_outside();
+    let (mut run, _) = command(&cluster, "plan", &["--dry-run"]);
+    let program = run.inner().get_program().to_owned();
+    let args: Vec<_> = run.inner().get_args().map(ToOwned::to_owned).collect();
+    let processors = |policy: &str| {
+        let affinity = format!("egret.affinity.policy={policy}");
+        let confined = cluster.command("taskset").args(["-c", &inside.to_string()]).arg(&program);
+        // In front of the program and its arguments.
+        let (verb, rest) = args.split_first().unwrap();
+        let plan = confined.arg(verb).args(["-c", &affinity]).args(rest).run().expect(0).json();
+        assert_eq!(plan["affinity"], *policy, "{plan}");
+        [0, 1].map(|i| plan["containers"][i]["processor"].as_u64())
+    };
+    let here = Some(inside as u64);
+    assert_eq!(processors("auto"), [here; 2]);
+    assert_eq!(processors(&format!("{outside},{inside}")), [here; 2]);
+    assert_eq!(processors(&outside.to_string()), [None; 2]);
+    assert_eq!(processors("none"), [None; 2]);
 }
