@@ -1,0 +1,99 @@
+//! The process that writes.
+
+use super::{BLOCK_HEADER, MAX_PENDING, Row, Side, TUPLE_HEADER, edge};
+use crate::clock::now_ns;
+use anyhow::{Result, ensure};
+use egret_dataplane::ids::BlockId;
+use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock};
+
+struct Emitter<'a> {
+    row: &'a Row,
+    side: Side,
+    payload: Vec<u8>,
+    free: Vec<OwnedBlock>,
+    blocks: usize,
+    sent: u64,
+    acked: u64,
+    ledger: Vec<u64>,
+}
+
+pub(super) fn run(row: &Row, side: Side) -> Result<()> {
+    let class = side.pool.blocks(row.class());
+    let own = if row.tracked {
+        class.start..side.pool.blocks(row.class()).end.min(class.start + 64)
+    } else {
+        class
+    };
+    let free = own.map(|id| side.claim(BlockId(id))).collect::<Result<Vec<_>>>()?;
+    let ledger = if row.tracked { vec![0; MAX_PENDING as usize] } else { Vec::new() };
+    let payload = (0..row.tuple_bytes.saturating_sub(8)).map(|i| i as u8).collect();
+    let blocks = free.len();
+    Emitter { row, side, payload, free, blocks, sent: 0, acked: 0, ledger }.run()
+}
+
+impl Emitter<'_> {
+    fn run(mut self) -> Result<()> {
+        while self.sent < self.row.tuples {
+            while let Some(descriptor) = self.side.end.consumer.pop() {
+                self.take(descriptor)?;
+            }
+            let room = if self.row.tracked { self.acked + MAX_PENDING - self.sent } else { u64::MAX };
+            match self.free.pop() {
+                Some(block) if room > 0 => self.fill(block, room)?,
+                block => {
+                    self.free.extend(block);
+                    let descriptor = self.side.next();
+                    self.take(descriptor)?;
+                }
+            }
+        }
+        while self.free.len() < self.blocks || (self.row.tracked && self.acked < self.sent) {
+            let descriptor = self.side.next();
+            self.take(descriptor)?;
+        }
+        ensure!(self.ledger.iter().all(|&xor| xor == 0), "a tree is not complete");
+        self.side.end.producer.push(Descriptor::end(egret_dataplane::ids::TaskId(1)))?;
+        self.side.relay.wake();
+        Ok(())
+    }
+
+    fn fill(&mut self, mut block: OwnedBlock, room: u64) -> Result<()> {
+        let step = self.row.step();
+        let first = self.sent;
+        let base = first.wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1;
+        let one_at_a_time = self.row.latencies.is_some();
+        let most = if one_at_a_time { 1 } else { room.min(self.row.tuples - self.sent) };
+        let bytes = block.bytes_mut();
+        bytes[..8].copy_from_slice(&first.to_le_bytes());
+        bytes[8..BLOCK_HEADER].copy_from_slice(&base.to_le_bytes());
+        let mut count = 0;
+        for tuple in bytes[BLOCK_HEADER..].chunks_exact_mut(step).take(most as usize) {
+            let n = if one_at_a_time { now_ns() } else { first + count };
+            tuple[..8].copy_from_slice(&(self.payload.len() as u64).to_le_bytes());
+            tuple[8..TUPLE_HEADER].copy_from_slice(&n.to_le_bytes());
+            tuple[TUPLE_HEADER..TUPLE_HEADER + self.payload.len()].copy_from_slice(&self.payload);
+            if self.row.tracked {
+                self.ledger[((first + count) % MAX_PENDING) as usize] = edge(base, count);
+            }
+            count += 1;
+        }
+        self.sent += count;
+        self.side.push(DescriptorKind::Data, block, BLOCK_HEADER + count as usize * step, count as u32)
+    }
+
+    fn take(&mut self, descriptor: Descriptor) -> Result<()> {
+        let block = self.side.claim(descriptor.block)?;
+        if descriptor.kind == DescriptorKind::Grant {
+            self.free.push(block);
+            return Ok(());
+        }
+        for record in block.bytes()[..descriptor.used as usize].as_chunks::<16>().0 {
+            let (root, xor) = record.split_at(8);
+            let root = u64::from_le_bytes(root.try_into()?);
+            let entry = &mut self.ledger[(root % MAX_PENDING) as usize];
+            *entry ^= u64::from_le_bytes(xor.try_into()?);
+            self.acked += u64::from(*entry == 0);
+        }
+        self.side.push(DescriptorKind::Done, block, 0, 0)
+    }
+}

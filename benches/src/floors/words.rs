@@ -1,0 +1,95 @@
+//! The word-count loop: draw a word, look it up, count it.
+
+use super::{Stage, run_stages};
+use crate::sample::Cost;
+use anyhow::Result;
+use egret_dataplane::ids::ContainerId;
+use std::process::Stdio;
+
+/// Distinct words.
+pub const DICTIONARY: u64 = 450_000;
+/// Slots of the table: a power of two, at most half full.
+const SLOTS: usize = 1 << 20;
+const CONSONANTS: &[u8; 16] = b"bcdfghjklmnprstv";
+const VOWELS: &[u8; 4] = b"aeio";
+
+/// A word of at most 15 bytes and its length, as one number.
+type Key = u128;
+
+/// Runs [`count`] in a process of its own, pinned by `policy`.
+///
+/// # Errors
+/// When it cannot be started or fails.
+pub fn measure(words: u64, policy: &str) -> Result<Cost> {
+    run_stages(policy, vec![(Stage::Words(words), ContainerId(1), Stdio::null())])
+}
+
+/// Counts `count` words drawn at random out of [`DICTIONARY`], and says how many distinct ones came.
+#[must_use]
+pub fn count(count: u64) -> usize {
+    let mut table: Vec<(Key, u64)> = vec![(0, 0); SLOTS];
+    let mut state = 1_u64;
+    let mut buffer = [0; 16];
+    for _ in 0..count {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let drawn = (u128::from(state ^ state >> 33) * u128::from(DICTIONARY)) >> 64;
+        let key = key(word(drawn as u64, &mut buffer));
+        let mut at = hash(key) as usize & (SLOTS - 1);
+        while table[at].0 != key && table[at].1 != 0 {
+            at = (at + 1) & (SLOTS - 1);
+        }
+        table[at].0 = key;
+        table[at].1 += 1;
+    }
+    table.iter().filter(|(_, n)| *n > 0).count()
+}
+
+/// The word of a number: a consonant and a vowel for each six bits of it.
+#[inline]
+fn word(mut number: u64, buffer: &mut [u8; 16]) -> &[u8] {
+    let mut len = 0;
+    loop {
+        buffer[len] = CONSONANTS[(number & 15) as usize];
+        buffer[len + 1] = VOWELS[(number >> 4 & 3) as usize];
+        len += 2;
+        number >>= 6;
+        if number == 0 || len > 13 {
+            return &buffer[..len];
+        }
+    }
+}
+
+#[inline]
+fn key(word: &[u8]) -> Key {
+    let mut bytes = [0; 16];
+    bytes[..word.len()].copy_from_slice(word);
+    bytes[15] = word.len() as u8;
+    Key::from_le_bytes(bytes)
+}
+
+/// One multiplication of the halves, folded (as in wyhash).
+#[inline]
+fn hash(key: Key) -> u64 {
+    let product = u128::from(key as u64 ^ 0x9E37_79B9_7F4A_7C15)
+        * u128::from((key >> 64) as u64 ^ 0xBF58_476D_1CE4_E5B9);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_number_has_a_word_of_its_own() {
+        let mut buffer = [0; 16];
+        let words: HashSet<_> = (0..DICTIONARY).map(|n| key(word(n, &mut buffer))).collect();
+        assert_eq!(words.len() as u64, DICTIONARY);
+    }
+
+    #[test]
+    fn nearly_all_words_come_up() {
+        let distinct = count(5_000_000);
+        assert!((DICTIONARY as usize * 99 / 100..=DICTIONARY as usize).contains(&distinct), "{distinct}");
+    }
+}
