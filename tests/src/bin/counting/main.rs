@@ -51,6 +51,8 @@ fn main() -> ExitCode {
 fn topology() -> TopologyBuilder {
     let mut topology = TopologyBuilder::new("counting");
     topology.config("topology.reliability.mode", "ATLEAST_ONCE");
+    // So few that no queue gets over its watermark: who is held, and until when, is a decision, and control.
+    topology.config("topology.max.spout.pending", 2048);
     topology.spout("source", 1, Source::default).emits::<Item>();
     topology.bolt("pass", 1, || Pass).shuffle("source").emits::<Item>();
     topology.bolt("sink", 1, || Sink).shuffle("pass");
