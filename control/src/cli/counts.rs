@@ -44,32 +44,29 @@ pub(crate) fn duration(us: u64) -> String {
     }
 }
 
-/// A line for each task that is behind and whom that holds, and one for what was.
-pub(crate) fn backpressure_lines(backpressure: &BackpressureStatus) -> String {
-    let mut lines = String::new();
-    for slow in &backpressure.tasks {
+/// A line for each task that is behind and whom that holds; or, while none is, for each component that was.
+pub(crate) fn backpressure_lines(
+    backpressure: &BackpressureStatus,
+    components: &[ComponentTotals],
+) -> String {
+    let now = backpressure.tasks.iter().map(|slow| {
         let effect = if slow.holds.is_empty() {
             "what emits to it waits".to_owned()
         } else {
             format!("holds {}", held(&slow.holds))
         };
         let SlowTask { task, container, for_s, component, .. } = slow;
-        lines.push_str(&format!(
+        format!(
             "backpressure: {component} (task {task}, container {container}) has been behind for {for_s:.1} s; {effect}\n"
-        ));
-    }
-    if lines.is_empty() && backpressure.time_s > 0.0 {
-        lines = format!("backpressure: none now; {}\n", backpressure_sum(backpressure));
-    }
-    lines
-}
-
-/// How much backpressure there was.
-pub(crate) fn backpressure_sum(backpressure: &BackpressureStatus) -> String {
-    format!(
-        "spouts were held {} times, a task was behind for {:.1} s",
-        backpressure.starts, backpressure.time_s
-    )
+        )
+    });
+    let were = components.iter().filter(|c| backpressure.tasks.is_empty() && c.backpressure.time_s > 0.0);
+    let past = were.map(|component| {
+        let (id, times) = (&component.id, thousands(component.backpressure.starts));
+        let time_s = component.backpressure.time_s;
+        format!("backpressure: none now; {id} was behind for {time_s:.1} s, spouts were held {times} times\n")
+    });
+    now.chain(past).collect()
 }
 
 /// The culprit in a few words, or `none`.
@@ -95,6 +92,7 @@ fn held(spouts: &[HeldSpout]) -> String {
 mod tests {
     use super::*;
     use egret_dataplane::ids::{ContainerId, TaskId};
+    use egret_dataplane::message::BackpressureTotals;
 
     #[test]
     fn the_slow_task_is_named_with_whom_it_holds() {
@@ -109,17 +107,23 @@ mod tests {
         };
         let waited_for = SlowTask { task: TaskId(8), holds: vec![], ..slow.clone() };
         let mut status = BackpressureStatus { starts: 3, time_s: 15.0, tasks: vec![slow, waited_for] };
+        let component = |id: &str, starts, time_s| ComponentTotals {
+            id: id.to_owned(),
+            backpressure: BackpressureTotals { starts, time_s },
+            ..ComponentTotals::default()
+        };
+        let components = [component("numbers", 0, 0.0), component("slow", 3, 15.0)];
         assert_eq!(
-            backpressure_lines(&status),
+            backpressure_lines(&status, &components),
             "backpressure: slow (task 7, container 2) has been behind for 12.3 s; holds numbers (tasks 1, 2), words (task 3)\n\
              backpressure: slow (task 8, container 2) has been behind for 12.3 s; what emits to it waits\n"
         );
         assert_eq!(culprit(&status), "slow (task 7) 12 s and 1 more");
         status.tasks.clear();
-        let past = "backpressure: none now; spouts were held 3 times, a task was behind for 15.0 s\n";
-        assert_eq!(backpressure_lines(&status), past);
+        let past = "backpressure: none now; slow was behind for 15.0 s, spouts were held 3 times\n";
+        assert_eq!(backpressure_lines(&status, &components), past);
         assert_eq!(culprit(&status), "none");
-        assert_eq!(backpressure_lines(&BackpressureStatus::default()), "");
+        assert_eq!(backpressure_lines(&status, &components[..1]), "");
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Summary {
         } else {
             format!(" · restarts: {}", restarts.join(", "))
         };
-        let backpressure = backpressure_lines(&status.backpressure);
+        let backpressure = backpressure_lines(&status.backpressure, &status.components);
         format!(
             "{head}\n{}{latency}{backpressure}lost {}{causes}{restarts} · cpu: {}",
             table(&titles, rows),

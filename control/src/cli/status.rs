@@ -157,7 +157,7 @@ impl View<'_> {
         if let Some(line) = latency_line(&status.spouts.complete_latency_us) {
             text.push_str(&format!("{line}\n"));
         }
-        text.push_str(&backpressure_lines(&status.backpressure));
+        text.push_str(&backpressure_lines(&status.backpressure, &status.components));
         text.push('\n');
         text.push_str(&self.processes());
         if status.lost > 0 {

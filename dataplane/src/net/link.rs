@@ -232,6 +232,16 @@ impl Body {
 }
 
 impl Outgoing {
+    /// Whether it may go before tuples that wait, and the ends behind them: it is a message, credit, or a block of acks
+    /// or losses, none of which has a place in the order of tuples.
+    pub(super) fn is_urgent(&self) -> bool {
+        match self.header.kind {
+            FrameKind::Handshake | FrameKind::Control | FrameKind::Credit => true,
+            FrameKind::Batch => self.header.aux != Purpose::Data as u32,
+            FrameKind::End => false,
+        }
+    }
+
     /// A control message.
     #[must_use]
     pub fn control(message: &Message) -> Self {

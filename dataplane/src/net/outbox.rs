@@ -1,6 +1,6 @@
 //! The frames of one connection on their way out.
 //!
-//! Frames wait in a queue. One *flight* at a time is with the kernel: the headers and bodies of several frames as
+//! Frames wait in two queues: urgent ones go before tuples. One *flight* at a time is with the kernel: the headers and bodies of several frames as
 //! one gather list. What the kernel has taken is counted off; a short send leaves the rest of the flight to be sent
 //! next, so bytes never change their order. The flight's memory does not move, because the kernel may read the list
 //! and the headers long after a call has returned.
@@ -13,12 +13,15 @@ use std::io::IoSlice;
 /// Frames of one flight. Enough to make a system call cheap per frame, few enough that tokens come back soon.
 const FLIGHT_FRAMES: usize = 32;
 const FLIGHT_PARTS: usize = 2 * FLIGHT_FRAMES;
+/// No more frames join a flight that is so long: what an urgent frame may have to wait for.
+const FLIGHT_BYTES: usize = 512 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
+    urgent: VecDeque<Outgoing>,
     waiting: VecDeque<Outgoing>,
     flight: Box<Flight>,
-    /// Bytes in `waiting` and in the flight that are not sent yet.
+    /// Bytes in both queues and in the flight that are not sent yet.
     queued_bytes: usize,
 }
 
@@ -36,6 +39,7 @@ struct Flight {
 impl Outbox {
     pub(super) fn new() -> Self {
         Self {
+            urgent: VecDeque::new(),
             waiting: VecDeque::new(),
             flight: Box::new(Flight {
                 headers: [[0; HEADER_BYTES]; FLIGHT_FRAMES],
@@ -56,7 +60,8 @@ impl Outbox {
             "a header that tells its body's length"
         );
         self.queued_bytes += HEADER_BYTES + frame.body.len();
-        self.waiting.push_back(frame);
+        let queue = if frame.is_urgent() { &mut self.urgent } else { &mut self.waiting };
+        queue.push_back(frame);
     }
 
     pub(super) fn queued_bytes(&self) -> usize {
@@ -64,14 +69,14 @@ impl Outbox {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.flight.frames.is_empty()
+        self.urgent.is_empty() && self.waiting.is_empty() && self.flight.frames.is_empty()
     }
 
     /// The parts to send next, empty when there is nothing. They stay where they are until [`Outbox::sent`] or
     /// [`Outbox::abandon`].
     pub(super) fn load(&mut self) -> &[IoSlice<'_>] {
         if self.flight.frames.is_empty() {
-            self.flight.fill(&mut self.waiting);
+            self.flight.fill(&mut self.urgent, &mut self.waiting);
         }
         let parts = &self.flight.parts[self.flight.first_part..self.flight.part_count];
         // SAFETY: IoSlice is guaranteed to be laid out as iovec on Unix. Each part points into the boxed headers or
@@ -91,16 +96,20 @@ impl Outbox {
         self.flight.part_count = 0;
         self.flight.first_part = 0;
         let flying = self.flight.frames.drain(..).map(|(frame, _)| frame);
-        flying.chain(self.waiting.drain(..)).filter_map(|frame| frame.token).for_each(&mut token);
+        let queued = self.urgent.drain(..).chain(self.waiting.drain(..));
+        flying.chain(queued).filter_map(|frame| frame.token).for_each(&mut token);
     }
 }
 
 impl Flight {
-    fn fill(&mut self, waiting: &mut VecDeque<Outgoing>) {
+    fn fill(&mut self, urgent: &mut VecDeque<Outgoing>, waiting: &mut VecDeque<Outgoing>) {
         (self.first_part, self.part_count, self.sent) = (0, 0, 0);
         let mut end = 0;
         for slot in 0..FLIGHT_FRAMES {
-            let Some(frame) = waiting.pop_front() else { break };
+            if end >= FLIGHT_BYTES {
+                break;
+            }
+            let Some(frame) = urgent.pop_front().or_else(|| waiting.pop_front()) else { break };
             self.headers[slot] = frame.header.encode();
             self.add_part(self.headers[slot].as_ptr(), HEADER_BYTES);
             match &frame.body {
@@ -175,6 +184,34 @@ mod tests {
             assert_eq!(tokens, (0..100).collect::<Vec<u64>>());
             assert!(outbox.load().is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_urgent_goes_before_tuples_that_wait() {
+        use crate::message::{Message, RunState};
+        let mut outbox = Outbox::new();
+        (1..=100).for_each(|n| outbox.push(frame(n)));
+        let large = FrameHeader::new(FrameKind::Batch, 1 << 20, 0, 0);
+        let body = bytes::Bytes::from(vec![0; 1 << 20]);
+        outbox.push(Outgoing { header: large, body: Body::Bytes(body), token: None });
+        let kinds = |outbox: &mut Outbox| {
+            outbox.load();
+            let kinds: Vec<_> = outbox.flight.frames.iter().map(|(frame, _)| frame.header.kind).collect();
+            let bytes = outbox.load().iter().map(|part| part.len()).sum();
+            outbox.sent(bytes, |_| ());
+            kinds
+        };
+        // The flight that has begun goes on as it is.
+        outbox.load();
+        outbox.push(Outgoing::end(1, 2));
+        outbox.push(Outgoing::control(&Message::SetState(RunState::Draining)));
+        outbox.push(Outgoing::credit(1, 2));
+        assert!(kinds(&mut outbox).iter().all(|kind| *kind == FrameKind::Batch));
+        assert_eq!(kinds(&mut outbox)[..3], [FrameKind::Control, FrameKind::Credit, FrameKind::Batch]);
+        let rest = [kinds(&mut outbox), kinds(&mut outbox), kinds(&mut outbox)].concat();
+        // A long frame ends its flight; an end stays behind the tuples before it.
+        assert_eq!((rest.len(), *rest.last().unwrap()), (101 + 1 - 32 - 30, FrameKind::End));
+        assert!(outbox.is_empty() && outbox.queued_bytes() == 0);
     }
 
     #[test]

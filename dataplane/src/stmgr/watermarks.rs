@@ -2,7 +2,8 @@
 //!
 //! A *place* is where blocks wait for a destination: a local task, whose blocks count from when they are meant for it
 //! until it has said done, or a queue to a peer, whose blocks count until they leave. A place is *over* from when more
-//! than its high watermark waits there until no more than its low watermark does.
+//! than its high watermark waits there until no more than its low watermark does. A block counts with its whole size:
+//! one that its emitter had no time to fill takes as much of the quota as a full one.
 //!
 //! The watermarks of the configuration are an upper bound. Blocks of a small quota, or of one that is spread over many
 //! tasks, would never reach them, although their emitter stands still because of this destination. So a place has

@@ -84,7 +84,7 @@ fn refused(cluster: &Cluster, what: &str, topology: &[&str], expected: &[&str]) 
     assert!(left.is_empty() && state_entries(cluster).is_empty(), "{what}:\n{left}");
 }
 
-/// With BR-028 for YAML: undeclared stream, component and field.
+/// With BR-028 for YAML: undeclared stream, component and field; and BR-013: a cycle.
 #[test]
 fn each_kind_is_refused_with_its_line() {
     let cluster = cluster!();

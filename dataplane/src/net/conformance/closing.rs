@@ -26,6 +26,7 @@ pub(super) fn a_frame_for_a_closed_connection_gives_its_token_back(rig: &mut Rig
     assert!(rig.closed.is_empty());
 }
 
+/// BR-055.
 pub(super) fn closing_with_operations_in_flight(rig: &mut Rig) {
     for round in 0..150 {
         // The peer never reads: a receive waits, and a send that is too large for the socket's buffers.

@@ -200,6 +200,7 @@ conformance! {
     vanished::connections_to_a_host_that_is_gone_end,
 }
 
+/// BR-052.
 #[test]
 fn an_overflowing_completion_queue_loses_nothing() {
     let Some(mut reactor) = open_uring(4, 8) else { return };

@@ -246,7 +246,7 @@ impl Core {
         let Flight { used, count, .. } = self.blocks.flight(block);
         let (kind, target) = (purpose.descriptor_kind(), self.routes.tasks[to.at()].0);
         self.locals[to.at()].pending.push_back(Descriptor { kind, block, target, used, count });
-        self.gauges.add(Waits::Task(to), used);
+        self.gauges.add(Waits::Task(to), self.occupied(block));
         self.mark_ready(to);
     }
 
@@ -259,7 +259,12 @@ impl Core {
 
     /// A local task's delivery of a block is over.
     fn leave_instance(&mut self, slot: Slot, block: BlockId) {
-        self.gauges.remove(Waits::Task(slot), self.blocks.flight(block).used);
+        self.gauges.remove(Waits::Task(slot), self.occupied(block));
+    }
+
+    /// The memory that a block takes, however little is in it.
+    fn occupied(&self, block: BlockId) -> u32 {
+        self.sizes.block_bytes[self.blocks.class(block)]
     }
 
     fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, purpose: Purpose) {
@@ -270,7 +275,7 @@ impl Core {
             return;
         }
         let used = self.blocks.flight(block).used;
-        self.gauges.add(place, used);
+        self.gauges.add(place, self.occupied(block));
         // A block of this pool has a class, so its bytes in use have one too.
         let class = self.sizes.class_for(used).unwrap_or(crate::memory::CLASSES - 1) as u8;
         self.queues[queue.at()].push(Waiting::Block { block, used, class, purpose });

@@ -184,7 +184,7 @@ impl Core {
         while let Some(next) = self.queues[index.at()].pop() {
             match next {
                 Waiting::Block { block, used, purpose, .. } => {
-                    self.gauges.remove(Waits::Queue(index), used);
+                    self.gauges.remove(Waits::Queue(index), self.occupied(block));
                     self.effects.push(Effect::SendBatch { peer, target, purpose, block, used });
                 }
                 Waiting::End(task) => self.end_passes(peer, target, task),

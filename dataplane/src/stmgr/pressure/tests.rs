@@ -42,6 +42,7 @@ fn a_task_holds_as_long_as_it_is_over_somewhere() {
     assert_eq!((held(&p), p.statement(now)), (vec![], states(2, &[])));
 }
 
+/// BR-010.
 #[test]
 fn starts_of_a_task_are_two_seconds_apart() {
     let mut p = start();
@@ -78,6 +79,7 @@ fn one_that_stays_behind_starts_when_it_may() {
     assert_eq!(report, [expected]);
 }
 
+/// BR-017.
 #[test]
 fn the_first_to_recover_does_not_release_what_another_needs_held() {
     let mut p = start();

@@ -45,62 +45,78 @@ fn held(world: &World) -> Vec<u32> {
     held
 }
 
-#[test]
-fn a_slow_task_holds_the_spouts_above_it_and_no_others() {
-    for places in [[1, 1, 1, 1, 1], [1, 2, 3, 1, 2]] {
-        let mut world = two_branches(places);
-        go_on(&mut world, &[2], 50);
-        assert_eq!(held(&world), [1], "{places:?}");
-        // Relief: it is let go on at once, and not held again for 2 s after that start.
-        go_on(&mut world, &[], 20);
-        assert!(held(&world).is_empty(), "{places:?}");
-        go_on(&mut world, &[5], 300);
-        assert_eq!(held(&world), [4], "{places:?}");
+/// Goes on until a spout is not held. With quotas of three blocks a task that keeps up is behind for moments.
+fn await_release(world: &mut World, frozen: &[u32], spout: u32) {
+    for _ in 0..600 {
+        if !held(world).contains(&spout) {
+            return;
+        }
+        go_on(world, frozen, 1);
+    }
+    panic!("spout {spout} is held for ever");
+}
+
+/// For so long nothing lets the spout go on.
+fn stays_held(world: &mut World, frozen: &[u32], spout: u32) {
+    for _ in 0..300 {
+        go_on(world, frozen, 1);
+        assert!(held(world).contains(&spout), "spout {spout} goes on");
     }
 }
 
 #[test]
-fn the_first_to_recover_does_not_release_the_spout_of_the_other() {
+fn a_slow_task_holds_the_spouts_above_it_and_no_others() {
+    for places in [[1, 1, 1, 1, 1], [1, 2, 3, 1, 2]] {
+        let mut world = two_branches(places);
+        go_on(&mut world, &[2], 300);
+        stays_held(&mut world, &[2], 1);
+        await_release(&mut world, &[2], 4);
+        await_release(&mut world, &[], 1);
+        go_on(&mut world, &[5], 300);
+        stays_held(&mut world, &[5], 4);
+        await_release(&mut world, &[5], 1);
+    }
+}
+
+#[test]
+fn a_spout_is_held_for_either_of_two_slow_tasks() {
     let mut world = two_branches([1, 2, 3, 1, 2]);
-    go_on(&mut world, &[2, 3], 60);
-    assert_eq!(held(&world), [1]);
-    go_on(&mut world, &[3], 300);
-    assert_eq!(held(&world), [1]);
-    go_on(&mut world, &[], 30);
-    assert!(held(&world).is_empty());
+    for frozen in [&[2, 3][..], &[3], &[2, 3], &[2]] {
+        go_on(&mut world, frozen, 300);
+        stays_held(&mut world, frozen, 1);
+    }
+    await_release(&mut world, &[], 1);
 }
 
 #[test]
 fn a_stmgr_that_cannot_deliver_holds_and_a_new_link_tells_how_it_stands() {
     let mut world = two_branches([1, 2, 3, 3, 3]);
     world.unlink(0, 1);
-    go_on(&mut world, &[], 60);
-    assert_eq!(held(&world), [1], "nothing gets to container 2");
+    // Nothing gets to container 2.
+    go_on(&mut world, &[], 300);
+    stays_held(&mut world, &[], 1);
     world.link(0, 1);
-    go_on(&mut world, &[], 60);
-    assert!(held(&world).is_empty());
+    await_release(&mut world, &[], 1);
     // A peer that comes back learns who is held.
     go_on(&mut world, &[5], 300);
-    assert_eq!(held(&world), [4]);
+    stays_held(&mut world, &[5], 4);
     world.unlink(1, 2);
-    assert!(world.containers[1].core.pressure.holders().is_empty());
+    let holders = |world: &World| world.containers[1].core.pressure.holders();
+    assert!(!holders(&world).contains(&TaskId(5)));
     world.link(1, 2);
-    go_on(&mut world, &[5], 3);
-    let holders: Vec<_> = world.containers[1].core.pressure.holders().into_iter().collect();
-    assert_eq!(holders, [TaskId(5)]);
+    go_on(&mut world, &[5], 10);
+    assert!(holders(&world).contains(&TaskId(5)));
 }
 
 #[test]
 fn a_spout_that_dies_while_held_is_held_again_and_let_go() {
     let mut world = two_branches([1, 2, 2, 1, 1]);
-    go_on(&mut world, &[2], 60);
+    go_on(&mut world, &[2], 300);
     world.kill(0, 0);
     go_on(&mut world, &[2], 10);
     world.start(0, 0);
-    go_on(&mut world, &[2], 10);
-    assert_eq!(held(&world), [1]);
-    go_on(&mut world, &[], 30);
-    assert!(held(&world).is_empty());
+    stays_held(&mut world, &[2], 1);
+    await_release(&mut world, &[], 1);
     world.settle();
     world.check_settled();
 }
@@ -131,6 +147,7 @@ fn starts(world: &World) -> BTreeMap<TaskId, u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    /// BR-020.
     #[test]
     fn slow_tasks_and_tiny_pools_always_drain(seed: u64, tracked: bool, steps in 0usize..4000) {
         let mut world = slow_world(seed, tracked, false);
@@ -147,6 +164,7 @@ proptest! {
         }
     }
 
+    /// BR-011.
     #[test]
     fn lost_statements_heal_within_two_seconds(seed: u64, steps in 0usize..2000) {
         let mut world = slow_world(seed, false, false);
