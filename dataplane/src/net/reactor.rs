@@ -118,7 +118,7 @@ pub trait Reactor {
     /// `io_uring` or `epoll`, for logs.
     fn name(&self) -> &'static str;
 
-    /// Accepts connections of a listener, each as [`tcp`](super::tcp) prepares it.
+    /// Accepts connections of a listener, each as the module `tcp` prepares it.
     ///
     /// # Errors
     /// When the driver cannot take the socket.
