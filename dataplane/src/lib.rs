@@ -12,6 +12,7 @@ pub mod host;
 pub mod ids;
 pub mod memory;
 pub mod message;
+pub mod mutants;
 pub mod net;
 pub mod plan;
 pub mod simulation;

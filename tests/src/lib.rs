@@ -8,6 +8,7 @@
 //! * [`outcome`]: a case of a test program, run to its end.
 //! * [`records`]: what the components of the test program wrote down.
 //! * [`clock`], [`random`]: time that processes share, and random numbers that a seed repeats.
+//! * [`sim`]: the simulator: random topologies and faults in one thread, and what must hold.
 //! * [`text`]: a text made from real files, and its words counted by another program.
 //!
 //! Everything here panics where a test would have to fail.
@@ -21,6 +22,7 @@ mod leftovers;
 pub mod outcome;
 pub mod random;
 pub mod records;
+pub mod sim;
 pub mod text;
 mod wait;
 

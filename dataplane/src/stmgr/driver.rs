@@ -19,6 +19,7 @@ use crate::host;
 use crate::ids::BlockId;
 use crate::memory::{BlockBytes, Parker, Pool};
 use crate::message::Message;
+use crate::mutants::{self, Mutant};
 use crate::net::link::Outgoing;
 use crate::net::reactor::{self, Choice, ConnId, Event, ListenerId, Reactor};
 use crate::plan::config;
@@ -237,7 +238,7 @@ impl Stmgr {
             pushed |= taken;
             taken
         });
-        if pushed {
+        if pushed && !mutants::is(Mutant::WakeForgotten) {
             local.waker.wake();
         }
         if local.end.producer.is_corrupt() {

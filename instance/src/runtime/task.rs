@@ -15,6 +15,7 @@ use egret_dataplane::affinity;
 use egret_dataplane::host::{self, Killed};
 use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{Latency, RunState, Severity, TaskCounters};
+use egret_dataplane::mutants::{self, Mutant};
 use egret_dataplane::plan::topology::Role;
 use egret_dataplane::plan::{PhysicalPlan, config};
 use std::cell::RefCell;
@@ -241,6 +242,9 @@ impl Task {
 
     /// The task has emitted its last tuple.
     pub(super) fn end(&mut self, emitter: &mut Emitter) {
+        if mutants::is(Mutant::EndBeforeFlush) {
+            self.queues.0.borrow_mut().end(self.id);
+        }
         self.flush(emitter);
         self.tell_latency(host::now());
         self.queues.0.borrow_mut().end(self.id);

@@ -4,6 +4,7 @@ use super::{Cause, Core, Effect, Flight};
 use crate::frame::{AckBuilder, Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::CLASSES;
+use crate::mutants::{self, Mutant};
 use crate::stmgr::credit::Waiting;
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Peer, Place, QueueIndex, Slot};
@@ -61,7 +62,9 @@ impl Core {
             self.fail_all(peer);
             self.pressure.forget(peer);
         }
-        for queue in self.queues.iter_mut().filter(|q| q.pair.peer == peer) {
+        for queue in
+            self.queues.iter_mut().filter(|q| q.pair.peer == peer && !mutants::is(Mutant::CreditKept))
+        {
             queue.forget_credit();
         }
     }
@@ -173,6 +176,9 @@ impl Core {
     /// The network is done with a block of [`Effect::SendBatch`].
     pub fn sent(&mut self, block: BlockId) {
         self.let_go(block);
+        if mutants::is(Mutant::FreedTwice) {
+            self.let_go(block);
+        }
     }
 
     /// Sends what a queue's credit allows.

@@ -1,0 +1,52 @@
+//! Bugs planted on purpose, which the simulator has to find: what looks for bugs is tested too.
+//!
+//! Without the feature `mutants`, which only the tests' crate turns on, each of them is a constant `false` and no code. With
+//! it they are asleep until a test [wakes](wake) one on its thread.
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// The ledger takes a tree for done with the first ack for it.
+    LedgerEarly,
+    /// A task's end goes out before its last tuples.
+    EndBeforeFlush,
+    /// A block that was sent goes home twice.
+    FreedTwice,
+    /// Credit of a link that broke is kept for the next one.
+    CreditKept,
+    /// The stmgr does not wake an instance for which it has something.
+    WakeForgotten,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::LedgerEarly, Self::EndBeforeFlush, Self::FreedTwice, Self::CreditKept, Self::WakeForgotten];
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static AWAKE: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Wakes one of them on this thread, or with `None` puts it to sleep.
+#[cfg(feature = "mutants")]
+pub fn wake(mutant: Option<Mutant>) {
+    AWAKE.set(mutant);
+}
+
+/// Whether this bug is there.
+#[cfg(feature = "mutants")]
+#[inline]
+#[must_use]
+pub fn is(mutant: Mutant) -> bool {
+    AWAKE.get() == Some(mutant)
+}
+
+/// Whether this bug is there: never.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+#[must_use]
+pub const fn is(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,255 @@
+//! What happened to the components, and whether it may.
+
+use super::scenario::{Grouping, Mode, Scenario};
+use egret::TaskId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A tuple of the simulator's components, apart from what it carries along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// Which emission of a spout it comes of, over all; 0 when it belongs to none.
+    pub(super) root: u64,
+    pub(super) key: u64,
+    /// Who emitted it, as the how-many-th thing that process emitted.
+    pub(super) from: u32,
+    pub(super) process: u32,
+    pub(super) seq: u64,
+}
+
+/// How an emission of a spout ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Acked,
+    Failed,
+}
+
+/// An emission of a spout.
+#[derive(Debug)]
+struct Root {
+    spout: u32,
+    process: u32,
+    id: u64,
+    /// Copies that exist and were not acked.
+    open: i64,
+    ending: Option<Ending>,
+}
+
+/// What a spout task has to show at the end. It outlives its processes, as a queue outside would.
+#[derive(Debug, Default)]
+struct SpoutPlace {
+    next: u64,
+    acked: BTreeSet<u64>,
+}
+
+#[derive(Default)]
+struct Book {
+    mode: Option<Mode>,
+    roots: Vec<Root>,
+    spouts: BTreeMap<u32, SpoutPlace>,
+    /// By receiving task, sending task and its process: the last thing received.
+    last: BTreeMap<(u32, u32, u32), u64>,
+    /// By reader and key: the only task.
+    keys: BTreeMap<(usize, usize, u64), u32>,
+    /// Tasks whose bolt has finished, with the process in which it did.
+    finished: BTreeMap<u32, u32>,
+    sent: u64,
+    executed: u64,
+    violations: Vec<String>,
+    trace: u64,
+}
+
+/// See the [module](self). Copies are of the same one.
+#[derive(Clone, Default)]
+pub struct Journal(Arc<Mutex<Book>>);
+
+impl Journal {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self(Arc::new(Mutex::new(Book { mode: Some(mode), ..Book::default() })))
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What may not have happened.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        self.book().violations.clone()
+    }
+
+    pub(super) fn violation(&self, what: String) {
+        self.book().violate(what);
+    }
+
+    /// A number that is the same after runs in which the same happened.
+    #[must_use]
+    pub fn trace(&self) -> u64 {
+        self.book().trace
+    }
+
+    /// How many copies were executed.
+    #[must_use]
+    pub fn executed(&self) -> u64 {
+        self.book().executed
+    }
+
+    /// The ids that a process of a spout task still has to emit, and the first that was never emitted.
+    pub(super) fn to_emit(&self, task: TaskId, mode: Mode) -> (Vec<u64>, u64) {
+        let mut book = self.book();
+        let place = book.spouts.entry(task.0).or_default();
+        let again = if mode == Mode::AtLeastOnce {
+            (0..place.next).filter(|id| !place.acked.contains(id)).collect()
+        } else {
+            Vec::new()
+        };
+        (again, place.next)
+    }
+
+    /// A spout emits; the number of the root.
+    pub(super) fn begin(&self, task: TaskId, process: u32, id: u64, copies: u64) -> u64 {
+        let mut book = self.book();
+        let place = book.spouts.entry(task.0).or_default();
+        place.next = place.next.max(id + 1);
+        book.sent += copies;
+        book.roots.push(Root { spout: task.0, process, id, open: copies as i64, ending: None });
+        book.roots.len() as u64
+    }
+
+    /// The emission did not come about.
+    pub(super) fn abandon(&self, root: u64, copies: u64) {
+        let mut book = self.book();
+        book.sent -= copies;
+        if let Some(root) = book.root(root) {
+            root.ending = Some(Ending::Failed);
+        }
+    }
+
+    /// The spout is told how it ended.
+    pub(super) fn ended(&self, task: TaskId, process: u32, root: u64, is_acked: bool) {
+        let mut book = self.book();
+        book.note(root << 1 | u64::from(is_acked));
+        let tracks = book.mode == Some(Mode::AtLeastOnce);
+        let Some(known) = book.root(root) else {
+            return book.violate(format!("task {task} was told of a root {root} that nobody emitted"));
+        };
+        let (id, open, before) = (known.id, known.open, known.ending);
+        let whose = (known.spout, known.process);
+        known.ending = Some(if is_acked { Ending::Acked } else { Ending::Failed });
+        if whose != (task.0, process) {
+            book.violate(format!("process {process} of task {task} was told of root {root} of {whose:?}"));
+        }
+        if let Some(before) = before {
+            book.violate(format!(
+                "root {root} of task {task} had {before:?}, and ends again (acked: {is_acked})"
+            ));
+        }
+        if is_acked && tracks && open > 0 {
+            book.violate(format!("root {root} of task {task} was done while {open} copies were not"));
+        }
+        if is_acked {
+            book.spouts.entry(task.0).or_default().acked.insert(id);
+        }
+    }
+
+    /// A bolt executes an item.
+    pub(super) fn execute(&self, task: TaskId, process: u32, item: Item, fields_of: Option<(usize, usize)>) {
+        let mut book = self.book();
+        book.executed += 1;
+        book.note(item.seq << 24 ^ u64::from(task.0) << 8 ^ u64::from(item.from));
+        let last = book.last.insert((task.0, item.from, item.process), item.seq);
+        if let Some(last) = last.filter(|last| *last >= item.seq) {
+            let (from, seq) = (item.from, item.seq);
+            book.violate(format!("task {task} got number {seq} of task {from} after its number {last}"));
+        }
+        if let Some((reader, input)) = fields_of {
+            let only = *book.keys.entry((reader, input, item.key)).or_insert(task.0);
+            if only != task.0 {
+                let key = item.key;
+                book.violate(format!("key {key} came to task {task}, and to task {only} before"));
+            }
+        }
+        if book.finished.get(&task.0) == Some(&process) {
+            book.violate(format!("task {task} executed something after its inputs had ended"));
+        }
+    }
+
+    /// A bolt is about to emit so many copies as part of a root.
+    pub(super) fn grow(&self, root: u64, copies: u64) {
+        let mut book = self.book();
+        book.sent += copies;
+        if let Some(root) = book.root(root) {
+            root.open += copies as i64;
+        }
+    }
+
+    /// A bolt acks a copy.
+    pub(super) fn shrink(&self, root: u64) {
+        if let Some(root) = self.book().root(root) {
+            root.open -= 1;
+        }
+    }
+
+    /// A bolt has finished.
+    pub(super) fn finish(&self, task: TaskId, process: u32) {
+        let before = self.book().finished.insert(task.0, process);
+        if before == Some(process) {
+            self.violation(format!("task {task} finished twice"));
+        }
+    }
+
+    /// The topology has completed: what must hold in the end. `was_whole`: nothing had gone wrong.
+    pub(super) fn conclude(&self, scenario: &Scenario, was_whole: bool) {
+        let mut book = self.book();
+        let mut first = 1;
+        for part in &scenario.parts {
+            for task in first..first + part.parallelism {
+                if part.count > 0 {
+                    book.conclude_spout(task, part.count, scenario.mode);
+                }
+            }
+            first += part.parallelism;
+        }
+        if was_whole && !scenario.drops && book.sent != book.executed && scenario.mode == Mode::AtMostOnce {
+            let (sent, executed) = (book.sent, book.executed);
+            book.violate(format!(
+                "{sent} copies were sent and {executed} executed, though nothing went wrong"
+            ));
+        }
+    }
+
+    pub(super) fn fields_of(scenario: &Scenario, reader: usize, source: &str) -> Option<(usize, usize)> {
+        let inputs = scenario.parts[reader].inputs.iter().enumerate();
+        let mut of_it =
+            inputs.filter(|(_, (from, how))| Scenario::id(*from) == source && *how == Grouping::Fields);
+        of_it.next().map(|(input, _)| (reader, input))
+    }
+}
+
+impl Book {
+    fn root(&mut self, number: u64) -> Option<&mut Root> {
+        self.roots.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    fn violate(&mut self, what: String) {
+        // The first ones tell; the others follow from them.
+        if self.violations.len() < 5 {
+            self.violations.push(what);
+        }
+    }
+
+    fn note(&mut self, what: u64) {
+        self.trace = (self.trace ^ what).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(13);
+    }
+
+    fn conclude_spout(&mut self, task: u32, count: u64, mode: Mode) {
+        let place = self.spouts.entry(task).or_default();
+        let (emitted, acked) = (place.next, place.acked.len() as u64);
+        if emitted != count {
+            self.violate(format!("spout task {task} emitted {emitted} of {count} ids"));
+        }
+        if mode == Mode::AtLeastOnce && acked != count {
+            self.violate(format!("of {count} ids of spout task {task} {acked} were acked"));
+        }
+    }
+}

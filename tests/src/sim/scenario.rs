@@ -1,0 +1,192 @@
+//! What a seed stands for.
+
+use egret::TopologyBuilder;
+use egret_dataplane::simulation::Dice;
+use std::time::Duration;
+
+/// What the topology promises for each tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `ATMOST_ONCE`.
+    AtMostOnce,
+    /// `ATLEAST_ONCE`.
+    AtLeastOnce,
+}
+
+/// How a bolt reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    Shuffle,
+    LocalOrShuffle,
+    Fields,
+    PartialKey,
+    All,
+    Global,
+}
+
+const GROUPINGS: [Grouping; 6] = [
+    Grouping::Shuffle,
+    Grouping::LocalOrShuffle,
+    Grouping::Fields,
+    Grouping::PartialKey,
+    Grouping::All,
+    Grouping::Global,
+];
+
+/// One component.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) parallelism: u32,
+    /// Whom it reads, by index, and how; a spout nobody.
+    pub(super) inputs: Vec<(usize, Grouping)>,
+    /// Tuples that a spout task emits.
+    pub(super) count: u64,
+    /// What a bolt emits for each that it executes, when somebody reads it.
+    pub(super) fan_out: u32,
+    /// What a call takes, most of the time.
+    pub(super) takes: Duration,
+    /// One call in so many takes a thousand times that; 0 for none.
+    pub(super) slow_every: u64,
+    /// One root in so many fails the first time; 0 for none.
+    pub(super) fail_every: u64,
+    /// What a spout waits after an emission, one time in four.
+    pub(super) wait: Duration,
+    /// Bytes that are added to each tuple of it.
+    pub(super) padding: usize,
+}
+
+/// A topology, and what happens to it.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its seed.
+    pub seed: u64,
+    /// What is promised.
+    pub mode: Mode,
+    /// Containers beside that of the tmaster.
+    pub containers: u32,
+    pub(super) parts: Vec<Part>,
+    pub(super) config: Vec<(&'static str, String)>,
+    /// Whether tuples for a task that is behind are dropped.
+    pub(super) drops: bool,
+    /// Whether anything goes wrong.
+    pub has_faults: bool,
+    /// How long things go wrong.
+    pub fault_time: Duration,
+    /// From one fault to the next, on the average.
+    pub(super) fault_gap: Duration,
+    /// The slowest process is as many times slower than the fastest.
+    pub(super) spread: u64,
+    pub(super) max_delay: Duration,
+    /// How long bolts keep an input until they ack it, in inputs.
+    pub(super) keeps: usize,
+}
+
+impl Scenario {
+    /// The scenario of a seed, with faults for at most this long.
+    #[must_use]
+    pub fn new(seed: u64, most: Duration) -> Self {
+        let dice = &mut Dice::new(seed);
+        let mode = if dice.once_in(3) { Mode::AtMostOnce } else { Mode::AtLeastOnce };
+        let has_faults = !dice.once_in(4);
+        let fault_time =
+            if has_faults { most.mul_f64(dice.between(1, 100) as f64 / 100.0) } else { most / 20 };
+        let parts = parts(dice, fault_time);
+        let gap_ms = *dice.choose(&[30, 200, 1000, 5000, 20_000]).unwrap_or(&1000);
+        let tasks: u32 = parts.iter().map(|part| part.parallelism).sum();
+        let mut number = |from: &[u64]| dice.choose(from).copied().unwrap_or(1);
+        let high_mib = number(&[2, 4, 500, 1000]);
+        let drops = mode == Mode::AtMostOnce && number(&[0, 0, 0, 1]) == 1;
+        let config = vec![
+            ("egret.pool.task.blocks", number(&[4, 4, 6, 16, 64]).to_string()),
+            ("egret.tuple.max.bytes", (8 << 10).to_string()),
+            ("egret.flush.interval.ms", number(&[1, 5, 20]).to_string()),
+            ("topology.max.spout.pending", number(&[1, 3, 17, 200, 5000]).to_string()),
+            ("topology.message.timeout.secs", number(&[1, 3, 10, 30]).to_string()),
+            ("egret.streammgr.network.backpressure.highwatermark.mb", (high_mib as f64 / 1000.0).to_string()),
+            ("egret.streammgr.network.backpressure.lowwatermark.mb", (high_mib as f64 / 2000.0).to_string()),
+            ("topology.droptuples.upon.backpressure", drops.to_string()),
+        ];
+        Self {
+            seed,
+            mode,
+            containers: dice.between(1, 4.min(u64::from(tasks))) as u32,
+            parts,
+            config,
+            drops,
+            has_faults,
+            fault_time,
+            fault_gap: Duration::from_millis(gap_ms),
+            spread: *dice.choose(&[1, 4, 30, 300]).unwrap_or(&4),
+            max_delay: Duration::from_micros(*dice.choose(&[60, 500, 5_000, 80_000]).unwrap_or(&500)),
+            keeps: if dice.once_in(3) { dice.between(1, 20) as usize } else { 0 },
+        }
+    }
+
+    /// How many copies a tuple of this component has: one for each reader, or one for each of its tasks.
+    pub(super) fn copies(&self, part: usize) -> u64 {
+        let readers =
+            self.parts.iter().flat_map(|reader| reader.inputs.iter().map(move |input| (reader, input)));
+        let of_it = readers.filter(|(_, (from, _))| *from == part);
+        of_it
+            .map(|(reader, (_, how))| if *how == Grouping::All { u64::from(reader.parallelism) } else { 1 })
+            .sum()
+    }
+
+    /// The topology's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("seed-{}", self.seed)
+    }
+
+    /// The name of a component.
+    pub(super) fn id(part: usize) -> String {
+        format!("c{part}")
+    }
+
+    pub(super) fn configure(&self, t: &mut TopologyBuilder) {
+        t.config("topology.containers", self.containers);
+        t.config(
+            "topology.reliability.mode",
+            match self.mode {
+                Mode::AtMostOnce => "ATMOST_ONCE",
+                Mode::AtLeastOnce => "ATLEAST_ONCE",
+            },
+        );
+        for (key, value) in &self.config {
+            t.config(key, value);
+        }
+    }
+}
+
+fn parts(dice: &mut Dice, fault_time: Duration) -> Vec<Part> {
+    let spouts = dice.between(1, 2) as usize;
+    let bolts = dice.between(1, 4) as usize;
+    (0..spouts + bolts).map(|index| part(dice, index, spouts, fault_time)).collect()
+}
+
+fn part(dice: &mut Dice, index: usize, spouts: usize, fault_time: Duration) -> Part {
+    let is_spout = index < spouts;
+    let count = *dice.choose(&[1, 20, 300, 1500]).unwrap_or(&20);
+    let mut inputs: Vec<(usize, Grouping)> = Vec::new();
+    if !is_spout {
+        for _ in 0..dice.between(1, 2) {
+            let from = dice.below(index as u64) as usize;
+            let how = *dice.choose(&GROUPINGS).unwrap_or(&Grouping::Shuffle);
+            if inputs.iter().all(|(other, _)| *other != from) {
+                inputs.push((from, how));
+            }
+        }
+    }
+    let is_spread = dice.once_in(2);
+    Part {
+        parallelism: dice.between(1, 3) as u32,
+        inputs,
+        count: if is_spout { count } else { 0 },
+        fan_out: *dice.choose(&[1, 1, 1, 2, 3]).unwrap_or(&1),
+        takes: Duration::from_micros(*dice.choose(&[0, 0, 5, 200]).unwrap_or(&0)),
+        slow_every: *dice.choose(&[0, 0, 50]).unwrap_or(&0),
+        fail_every: *dice.choose(&[0, 0, 40]).unwrap_or(&0),
+        wait: if is_spread { fault_time * 4 / count.max(4) as u32 } else { Duration::ZERO },
+        padding: *dice.choose(&[0, 0, 100, 3000]).unwrap_or(&0),
+    }
+}

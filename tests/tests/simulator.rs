@@ -1,0 +1,72 @@
+//! The simulator finds what it should, repeats itself, and finds nothing where it found something before.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use egret_dataplane::mutants::{self, Mutant};
+use egret_tests::sim::{Run, Scenario, run};
+use std::time::Duration;
+
+/// How long things go wrong in these.
+const MOST: Duration = Duration::from_secs(60);
+
+fn simulate(seed: u64) -> Run {
+    run(Scenario::new(seed, MOST))
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    for seed in 0..8 {
+        let (once, again) = (simulate(seed), simulate(seed));
+        assert_eq!((once.trace, once.took, once.log), (again.trace, again.took, again.log), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_must_hold_holds() {
+    for seed in 100..120 {
+        let run = simulate(seed);
+        assert!(run.violations.is_empty(), "seed {seed}: {:?}\n{}", run.violations, run.log.join("\n"));
+    }
+}
+
+#[test]
+fn what_was_found_once_stays_fixed() {
+    let seeds = egret_tests::sim::regression_seeds();
+    for (seed, minutes) in seeds {
+        let run = run(Scenario::new(seed, Duration::from_secs(60 * minutes)));
+        assert!(run.violations.is_empty(), "seed {seed}: {:?}\n{}", run.violations, run.log.join("\n"));
+    }
+}
+
+/// How many seeds it takes to find a planted bug.
+fn seeds_to_find(mutant: Mutant, most: u64) -> Option<u64> {
+    mutants::wake(Some(mutant));
+    let found = (0..most).find(|&seed| !simulate(seed).violations.is_empty());
+    mutants::wake(None);
+    found.map(|seed| seed + 1)
+}
+
+fn expect_found(mutant: Mutant, most: u64) {
+    let found = seeds_to_find(mutant, most);
+    println!("{mutant:?}: found with seed number {found:?}");
+    assert!(found.is_some(), "{mutant:?} is not found in {most} seeds");
+}
+
+#[test]
+fn a_tree_that_is_done_early_is_found() {
+    expect_found(Mutant::LedgerEarly, 30);
+}
+
+#[test]
+fn an_end_before_the_last_tuples_is_found() {
+    expect_found(Mutant::EndBeforeFlush, 30);
+}
+
+#[test]
+fn a_block_that_is_freed_twice_is_found() {
+    expect_found(Mutant::FreedTwice, 30);
+}
+
+#[test]
+fn a_forgotten_wake_up_is_found() {
+    expect_found(Mutant::WakeForgotten, 30);
+}
