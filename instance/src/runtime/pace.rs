@@ -29,6 +29,12 @@ impl Pace {
         self.turns
     }
 
+    /// Whether the last calls were so quick that there is no need to look after each few.
+    #[inline]
+    pub(crate) fn is_quick(&self) -> bool {
+        self.turns == MAX_TURNS
+    }
+
     /// Takes a look after [`turns`](Self::turns) calls; whether it is time to flush, if something `waits`.
     #[inline]
     pub(crate) fn look(&mut self, now: Instant, waits: bool) -> bool {

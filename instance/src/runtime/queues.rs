@@ -14,7 +14,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// What a quick task pushes before it wakes the stmgr. A wake-up takes the processor from the task where they share one,
+/// and costs more than to write a block; with this many blocks at a time that is little.
+const WAKE_EVERY: u32 = 8;
+/// How late the stmgr is woken at most, as far as the task looks at the clock.
+const WAKE_WITHIN: Duration = Duration::from_micros(100);
 
 /// The queues of a task, shared by its loop and its emitter, which take turns on one thread.
 #[derive(Clone)]
@@ -29,6 +35,10 @@ pub(crate) struct Queues {
     hold: Hold,
     parker: Parker,
     stmgr: Waker,
+    /// How many pushes wake the stmgr, how many there were since it was woken, and when they were seen first.
+    wake_every: u32,
+    unwoken: u32,
+    unwoken_since: Option<Instant>,
     /// Last in, first out: the block used last is the one still in the cache.
     free: [Vec<OwnedBlock>; CLASSES],
     /// Data and ends that arrived while the task waited for a grant. Bounded by the ring and the stmgr's quotas.
@@ -59,6 +69,9 @@ impl Queues {
             hold: end.hold,
             parker,
             stmgr: attachment.stmgr,
+            wake_every: 1,
+            unwoken: 0,
+            unwoken_since: None,
             free: Default::default(),
             inbox: VecDeque::new(),
             mailbox,
@@ -95,6 +108,29 @@ impl Queues {
     /// Says that this task has emitted its last tuple.
     pub(crate) fn end(&mut self, task: egret_dataplane::ids::TaskId) {
         self.send(Descriptor::end(task));
+        self.wake_stmgr();
+    }
+
+    /// The task goes on. Until it waits, or looks at the clock again, the stmgr is woken for each push or, where user code
+    /// is `quick`, for several at a time.
+    #[inline]
+    pub(crate) fn go_on(&mut self, now: Instant, quick: bool) {
+        self.wake_every = if quick { WAKE_EVERY } else { 1 };
+        if self.unwoken > 0 {
+            let since = *self.unwoken_since.get_or_insert(now);
+            if !quick || now.saturating_duration_since(since) >= WAKE_WITHIN {
+                self.wake_stmgr();
+            }
+        }
+    }
+
+    /// Wakes the stmgr if something was pushed since: the task is about to wait.
+    #[inline]
+    fn wake_stmgr(&mut self) {
+        if self.unwoken > 0 {
+            (self.unwoken, self.unwoken_since) = (0, None);
+            self.stmgr.wake();
+        }
     }
 
     /// Makes the counters visible to the stmgr.
@@ -109,6 +145,7 @@ impl Queues {
     }
 
     fn wait_for(&mut self, commanded: impl Fn(&Mailbox) -> bool, timeout: Option<Duration>) {
+        self.wake_stmgr();
         // A corrupt ring says nothing more; only a command (that the stmgr is gone) can end that.
         let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || commanded(&self.mailbox);
         for _ in 0..self.spin_turns {
@@ -122,11 +159,13 @@ impl Queues {
 
     /// Sleeps at most for `timeout` whatever blocks come; only a command ends it early.
     pub(crate) fn pause(&mut self, timeout: Duration) {
+        self.wake_stmgr();
         self.parker.park(|| self.mailbox.is_pending(), Some(timeout));
     }
 
     /// As [`pause`](Self::pause), but what comes ends it too.
     fn pause_or_arrival(&mut self, timeout: Duration) {
+        self.wake_stmgr();
         let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || self.mailbox.is_pending();
         self.parker.park(ready, Some(timeout));
     }
@@ -141,6 +180,7 @@ impl Queues {
     /// are taken in before: nobody emits meanwhile, and they would fill the ring.
     pub(crate) fn wait_while_held(&mut self, timeout: Option<Duration>) {
         self.take_in_acks();
+        self.wake_stmgr();
         let ready = || {
             let told = self.consumer.has_some() && !self.consumer.is_corrupt();
             told || self.mailbox.is_pending() || !self.hold.is_set()
@@ -148,8 +188,9 @@ impl Queues {
         self.parker.park(ready, timeout);
     }
 
-    /// Where this task sleeps, also when its stmgr is gone.
-    pub(crate) fn parker(&self) -> Parker {
+    /// Where this task sleeps, also when its stmgr is gone. It is about to.
+    pub(crate) fn parker(&mut self) -> Parker {
+        self.wake_stmgr();
         self.parker.clone()
     }
 
@@ -236,7 +277,10 @@ impl Queues {
         // The ring has a slot for every block this side can hold, so it is full only when it is corrupt; then the
         // stmgr is about to close, and what is lost is counted by its executor's successor.
         if self.producer.push(descriptor).is_ok() {
-            self.stmgr.wake();
+            self.unwoken += 1;
+            if self.unwoken >= self.wake_every {
+                self.wake_stmgr();
+            }
         }
     }
 }

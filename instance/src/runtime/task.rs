@@ -181,7 +181,7 @@ impl Task {
                 }
                 None if attached => return Ok(()),
                 None => {
-                    let parker = self.queues.0.borrow().parker();
+                    let parker = self.queues.0.borrow_mut().parker();
                     self.mailbox.wait(&parker);
                 }
             }
@@ -199,6 +199,7 @@ impl Task {
         }
         self.after_roots(now);
         self.publish(emitter);
+        self.queues.0.borrow_mut().go_on(now, self.pace.is_quick());
     }
 
     /// Takes in what has come for the trees of a spout, and sees to what they need at this time.
@@ -254,7 +255,7 @@ impl Task {
 
     /// Sleeps until the next command.
     pub(super) fn wait_for_command(&mut self) {
-        let parker = self.queues.0.borrow().parker();
+        let parker = self.queues.0.borrow_mut().parker();
         self.mailbox.wait(&parker);
     }
 
