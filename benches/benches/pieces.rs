@@ -111,16 +111,15 @@ fn ledger(c: &mut Criterion) {
     const PENDING: u64 = 1 << 16;
     let mut ledger = Ledger::new(Limits { max_pending: PENDING as u32, timeout_us: 30_000_000 });
     let mut ids = std::collections::VecDeque::new();
-    let mut closed = Vec::new();
     c.bench_function("ledger/a tree among 65,536", |b| {
         b.iter(|| {
-            while let Some(id) = ledger.begin() {
-                ledger.commit(id, id | 1);
+            while let Some(id) = ledger.next_id() {
+                ledger.open(id, id | 1);
                 ids.push_back(id);
             }
             let id = ids.pop_front().unwrap();
             ledger.ack(id, id | 1);
-            ledger.take_closed(&mut closed)
+            ledger.next_closed()
         });
     });
 }

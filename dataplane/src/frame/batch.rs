@@ -69,7 +69,8 @@ impl BatchBuilder {
     ///
     /// # Panics
     /// When `write` claims more bytes than it was given.
-    #[inline]
+    // Always: callers know how many roots there are, and what is written.
+    #[inline(always)]
     pub fn append(
         &mut self,
         roots: &[Root],

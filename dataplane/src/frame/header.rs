@@ -17,7 +17,7 @@
 //! number against the bytes there are.
 
 const MAGIC: u16 = u16::from_le_bytes(*b"EB");
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 64;

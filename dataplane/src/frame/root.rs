@@ -85,16 +85,16 @@ impl<'a> Roots<'a> {
 }
 
 /// The edge of one copy of a tuple: of the tuple at `index` in a block with edge base `base`, for the task that gets
-/// it. Within a block no two are equal; between blocks they meet as seldom as random numbers do.
+/// it. Within a block as between blocks, two of them meet as seldom as random numbers do.
 #[inline]
 #[must_use]
 pub fn edge(base: u64, index: u32, task: TaskId) -> u64 {
-    // The finalizer of SplitMix64 (Steele, Lea, Flood 2014) is a bijection, and so is what goes into it for one base.
     let place = (u64::from(index) << 32 | u64::from(task.0)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = base.wrapping_add(place);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
+    // One multiplication to 128 bits, its halves folded (as in wyhash by Wang Yi). The base is in both factors: were one
+    // of them the same for all blocks, edges at the same places of two blocks would differ in much the same way, and
+    // could cancel out in one tree.
+    let product = u128::from(base ^ place) * u128::from(base.rotate_left(32) | 1);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

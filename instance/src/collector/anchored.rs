@@ -3,7 +3,7 @@
 //! A tuple that is anchored on several inputs joins the trees of all, each once. For each root its edges go to exactly one of
 //! the anchors that have it: with two of them, each ack would xor the same edges in and cancel the other.
 
-use super::{Anchor, EmitError, Emitter, Payload, Rooted, Target};
+use super::{Anchor, EmitError, Emitter, InAll, Payload, Target};
 use egret_dataplane::frame::Root;
 
 /// Memory for the roots of an emission, kept from one to the next.
@@ -39,7 +39,7 @@ impl Union {
         anchors: &[&dyn Anchor],
     ) -> Result<(), EmitError> {
         self.collect(anchors);
-        let edges = emitter.emit(payload, target, Rooted::InAll(&self.roots))?;
+        let edges = emitter.emit(payload, target, InAll(&self.roots))?;
         for &(.., anchor, position) in &self.found {
             emitter.grow(anchors[anchor].tie(), position, edges)?;
         }

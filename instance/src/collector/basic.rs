@@ -1,6 +1,6 @@
 //! What a basic bolt emits with.
 
-use super::{BoltCollector, Fields, Input, Payload, Rooted, Target};
+use super::{BoltCollector, Fields, InNone, Input, Payload, Target};
 use crate::Result;
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::ids::TaskId;
@@ -22,7 +22,7 @@ impl<'a> BasicCollector<'a> {
     fn send(&mut self, payload: &impl Payload, target: Target<'_>) -> Result<()> {
         match self.input {
             Some(input) => self.collector.emit_anchored(payload, target, input)?,
-            None => self.collector.emitter.emit(payload, target, Rooted::No).map(drop)?,
+            None => self.collector.emitter.emit(payload, target, InNone).map(drop)?,
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use super::anchored::Union;
 use super::{
-    Anchor, BoltEmission, EmitError, Emitter, Fields, Input, InputBlock, Payload, Rooted, Target, Unchanged,
+    Anchor, BoltEmission, EmitError, Emitter, Fields, InNone, InOne, Input, InputBlock, Payload, Target,
+    Unchanged,
 };
 use crate::Result;
 use crate::tuple::{Tuple, Value};
@@ -78,14 +79,14 @@ impl BoltCollector {
         anchor: &A,
     ) -> Result<(), EmitError> {
         let tie = anchor.tie();
-        let roots = match tie.root_count() {
-            0 => Rooted::No,
-            1 => Rooted::In(tie.first().root()),
-            _ => return self.union.emit(&mut self.emitter, payload, target, &[anchor]),
-        };
-        let edges = self.emitter.emit(payload, target, roots)?;
-        // Without roots there are no edges.
-        if edges == 0 { Ok(()) } else { self.emitter.grow(tie, 0, edges) }
+        match tie.root_count() {
+            0 => self.emitter.emit(payload, target, InNone).map(drop),
+            1 => {
+                let edges = self.emitter.emit(payload, target, InOne(tie.first().root()))?;
+                self.emitter.grow(tie, 0, edges)
+            }
+            _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),
+        }
     }
 
     #[inline]
@@ -96,7 +97,7 @@ impl BoltCollector {
         anchors: &[&dyn Anchor],
     ) -> Result<(), EmitError> {
         if anchors.iter().all(|anchor| anchor.tie().root_count() == 0) {
-            self.emitter.emit(payload, target, Rooted::No).map(drop)
+            self.emitter.emit(payload, target, InNone).map(drop)
         } else {
             self.union.emit(&mut self.emitter, payload, target, anchors)
         }

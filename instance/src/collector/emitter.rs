@@ -4,10 +4,10 @@ use super::lanes::{Lanes, Tracking};
 use super::wiring::{EmitterError, Wiring};
 use super::{EmitError, Outlet, Payload, Rooted, StreamInfo, Target, Tie};
 use crate::grouping::Chooser;
-use crate::ledger::SharedLedger;
+use crate::ledger::{Outcome, SharedLedger};
 use crate::topology::CustomGrouping;
 use crate::tuple::Record;
-use egret_dataplane::frame::AckKind;
+use egret_dataplane::frame::{AckKind, Root};
 use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::topology::DEFAULT_STREAM;
 use egret_dataplane::plan::{PhysicalPlan, Schema, config};
@@ -29,6 +29,18 @@ pub struct Counters {
     pub timed_out: u64,
 }
 
+impl Counters {
+    /// An id of a spout is done with.
+    #[inline]
+    pub(super) fn ended(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Acked => self.acked += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::TimedOut => self.timed_out += 1,
+        }
+    }
+}
+
 /// Chooses the destinations of each tuple and writes it into their open blocks.
 pub struct Emitter {
     component: String,
@@ -46,8 +58,8 @@ pub struct Emitter {
 #[derive(Clone)]
 pub(super) struct RootSource {
     pub(super) ledger: SharedLedger,
-    pub(super) spout: TaskId,
-    pub(super) incarnation: Incarnation,
+    /// As all roots of this process, but for the id.
+    pub(super) root: Root,
 }
 
 /// An output stream and everyone who reads it.
@@ -99,7 +111,7 @@ impl Emitter {
     /// id is acked when it was emitted.
     #[must_use]
     pub fn with_ledger(mut self, ledger: SharedLedger, incarnation: Incarnation) -> Self {
-        let source = RootSource { ledger, spout: self.task, incarnation };
+        let source = RootSource { ledger, root: Root { spout: self.task, incarnation, id: 0 } };
         self.roots = self.lanes.is_tracking().then_some(source);
         self
     }
@@ -115,7 +127,7 @@ impl Emitter {
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        roots: Rooted<'_>,
+        roots: impl Rooted,
     ) -> Result<u64, EmitError> {
         let index = match target.stream {
             None => self.default,
@@ -220,18 +232,34 @@ impl Emitter {
 }
 
 /// A tuple on its way.
-struct Sending<'a> {
+struct Sending<'a, R> {
     lanes: &'a mut Lanes,
-    roots: Rooted<'a>,
+    roots: R,
     /// The xor of the edges of the copies so far.
     edges: u64,
     sent: &'a mut u64,
 }
 
-impl Sending<'_> {
-    /// To every reader of its stream: first all choices, which can fail, then all copies.
+impl<R: Rooted> Sending<'_, R> {
+    /// To every reader of its stream.
     #[inline(always)]
     fn send(
+        &mut self,
+        info: &StreamInfo,
+        readers: &mut [StreamReader],
+        record: &impl Record,
+    ) -> Result<(), EmitError> {
+        match readers {
+            [StreamReader { chooser: Chooser::Shuffle(shuffle), first_lane, .. }] => {
+                self.append(*first_lane + shuffle.choose(), record, 1)
+            }
+            _ => self.send_to_all(info, readers, record),
+        }
+    }
+
+    /// First all choices, which can fail, then all copies. Apart, so that code for the simplest case stays small.
+    #[inline(never)]
+    fn send_to_all(
         &mut self,
         info: &StreamInfo,
         readers: &mut [StreamReader],
@@ -268,6 +296,7 @@ impl Sending<'_> {
     }
 
     /// To one task.
+    #[inline(never)]
     fn send_to(
         &mut self,
         task: TaskId,

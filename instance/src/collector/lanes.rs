@@ -4,7 +4,7 @@ use super::ack_lanes::AckLanes;
 use super::{EmitError, Rooted};
 use crate::tuple::Record;
 use egret_dataplane::frame::{
-    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, NoRoom, ROOT_BYTES, Root,
+    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, ROOT_BYTES, Root,
 };
 use egret_dataplane::ids::{StreamIndex, TaskId};
 use egret_dataplane::memory::{Descriptor, OwnedBlock};
@@ -106,21 +106,17 @@ impl Lanes {
         &mut self,
         lane: usize,
         record: &impl Record,
-        roots: Rooted<'_>,
+        rooted: impl Rooted,
     ) -> Result<u64, EmitError> {
         let Lane { batch, tasks, .. } = &mut self.lanes[lane];
         if let Some(batch) = batch {
-            let write = |space: &mut [u8]| record.write(space);
-            let (edges, appended) = match roots {
-                Rooted::No => (0, batch.append(&[], write)),
-                Rooted::In(root) => (next_edges(batch, tasks), batch.append(&[root], write)),
-                Rooted::InAll(roots) => (next_edges(batch, tasks), append_many(batch, roots, record)),
-            };
-            if appended.is_ok() {
+            let roots = rooted.roots();
+            let edges = if roots.is_empty() { 0 } else { next_edges(batch, tasks) };
+            if batch.append(roots, |space| record.write(space)).is_ok() {
                 return Ok(edges);
             }
         }
-        self.append_to_new(lane, record, roots)
+        self.append_to_new(lane, record, rooted)
     }
 
     #[cold]
@@ -129,27 +125,25 @@ impl Lanes {
         &mut self,
         lane: usize,
         record: &impl Record,
-        roots: Rooted<'_>,
+        rooted: impl Rooted,
     ) -> Result<u64, EmitError> {
+        rooted.before_waiting();
+        let roots = rooted.roots();
         self.flush_lane(lane);
         if self.outlet.is_ahead() {
             self.flush();
             self.outlet.wait_for_rate()?;
         }
         let bytes = record.encoded_len();
-        let overhead = BLOCK_OVERHEAD + roots.count() * ROOT_BYTES;
+        let overhead = BLOCK_OVERHEAD + roots.len() * ROOT_BYTES;
         let block = self.take_block(bytes + overhead)?;
         let limit = block.bytes().len().saturating_sub(overhead);
         let edge_base = self.bases.as_mut().map_or(0, EdgeBases::next);
         let Lane { target, stream, .. } = self.lanes[lane];
         let header = BatchHeader { source: self.source, target, stream, edge_base };
         let mut batch = BatchBuilder::new(block, header);
-        let edges = if roots.count() == 0 { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
-        let appended = match roots {
-            Rooted::No => append_many(&mut batch, &[], record),
-            Rooted::In(root) => append_many(&mut batch, &[root], record),
-            Rooted::InAll(roots) => append_many(&mut batch, roots, record),
-        };
+        let edges = if roots.is_empty() { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
+        let appended = batch.append(roots, |space| record.write(space));
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         self.lanes[lane].batch = Some(batch);
         self.open += 1;
@@ -233,19 +227,16 @@ impl Lanes {
     }
 }
 
-#[inline(never)]
-fn append_many(batch: &mut BatchBuilder, roots: &[Root], record: &impl Record) -> Result<(), NoRoom> {
-    batch.append(roots, |space| record.write(space))
+/// The xor of the edges of the tuple that is appended next.
+#[inline(always)]
+fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>) -> u64 {
+    let first = batch.next_edge(TaskId(tasks.start));
+    if tasks.len() == 1 { first } else { first ^ more_edges(batch, tasks.start + 1..tasks.end) }
 }
 
-/// The xor of the edges of the tuple that is appended next.
-#[inline]
-fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>) -> u64 {
-    let mut edges = batch.next_edge(TaskId(tasks.start));
-    for task in tasks.start + 1..tasks.end {
-        edges ^= batch.next_edge(TaskId(task));
-    }
-    edges
+#[inline(never)]
+fn more_edges(batch: &BatchBuilder, tasks: Range<u32>) -> u64 {
+    tasks.fold(0, |edges, task| edges ^ batch.next_edge(TaskId(task)))
 }
 
 /// Random numbers, none of them 0: SplitMix64 (Steele, Lea, Flood 2014).

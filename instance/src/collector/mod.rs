@@ -36,26 +36,46 @@ pub use wiring::EmitterError;
 use egret_dataplane::frame::Root;
 use egret_dataplane::ids::TaskId;
 
-/// The roots of a tuple that is emitted. Passed by value, so that a single one stays in registers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Rooted<'a> {
-    /// No tree.
-    No,
-    /// One tree.
-    In(Root),
-    /// Several.
-    InAll(&'a [Root]),
+/// The roots of a tuple that is emitted. A type for each case, so that it is decided before there is a tuple
+/// to write, and passed by value, so that a root stays in registers.
+pub(crate) trait Rooted: Copy {
+    /// All of them.
+    fn roots(&self) -> &[Root];
+
+    /// The emission may have to wait from here on, and acks may come meanwhile.
+    fn before_waiting(&self) {}
 }
 
-impl Rooted<'_> {
-    /// How many there are.
-    #[inline]
-    fn count(self) -> usize {
-        match self {
-            Self::No => 0,
-            Self::In(_) => 1,
-            Self::InAll(roots) => roots.len(),
-        }
+/// No tree.
+#[derive(Clone, Copy)]
+pub(crate) struct InNone;
+
+/// One tree.
+#[derive(Clone, Copy)]
+pub(crate) struct InOne(pub(crate) Root);
+
+/// Several.
+#[derive(Clone, Copy)]
+pub(crate) struct InAll<'a>(pub(crate) &'a [Root]);
+
+impl Rooted for InNone {
+    #[inline(always)]
+    fn roots(&self) -> &[Root] {
+        &[]
+    }
+}
+
+impl Rooted for InOne {
+    #[inline(always)]
+    fn roots(&self) -> &[Root] {
+        std::slice::from_ref(&self.0)
+    }
+}
+
+impl Rooted for InAll<'_> {
+    #[inline(always)]
+    fn roots(&self) -> &[Root] {
+        self.0
     }
 }
 

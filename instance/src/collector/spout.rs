@@ -1,11 +1,11 @@
 //! What a spout emits with.
 
 use super::emitter::RootSource;
-use super::{EmitError, Emitter, Fields, Payload, Rooted, SpoutEmission, Target};
-use crate::ledger::{Closed, Ledger, Outcome};
+use super::{EmitError, Emitter, Fields, InNone, Payload, Rooted, SpoutEmission, Target};
+use crate::ledger::{Closed, Ledger, Outcome, SharedLedger};
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
-use egret_dataplane::ids::{Incarnation, TaskId};
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Emits a spout's tuples. `Id` is the type of the ids that come back by [`Spout::ack`](crate::Spout::ack).
@@ -14,15 +14,9 @@ pub struct SpoutCollector<Id> {
     source: Option<RootSource>,
     /// The ids of the trees in flight, by slot of the ledger.
     ids: Vec<Option<Id>>,
-    /// How many were emitted with an id.
-    begun: u64,
-    /// The root that is being emitted. Found outside of an emission, that one ended in a panic.
-    emitting: Option<u64>,
-    /// Ids whose trees have ended, in order, not given to the spout: those that had to make room within a call of
+    /// Ids that the ledger has forgotten and the spout was not told of: those that had to make room within a call of
     /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
-    ended: VecDeque<(Id, Outcome)>,
-    /// Memory for what the ledger hands out.
-    closed: Vec<Closed>,
+    aside: VecDeque<(Id, Outcome)>,
 }
 
 impl<Id> SpoutCollector<Id> {
@@ -30,8 +24,7 @@ impl<Id> SpoutCollector<Id> {
     #[must_use]
     pub fn new(emitter: Emitter) -> Self {
         let source = emitter.root_source();
-        let (ids, ended, closed) = (Vec::new(), VecDeque::new(), Vec::new());
-        Self { emitter, source, ids, begun: 0, emitting: None, ended, closed }
+        Self { emitter, source, ids: Vec::new(), aside: VecDeque::new() }
     }
 
     /// Begins to emit a tuple.
@@ -57,61 +50,49 @@ impl<Id> SpoutCollector<Id> {
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        id: Id,
+        message: Id,
     ) -> Result<(), EmitError> {
-        let root = match &self.source {
-            Some(source) => Some(self.begin(source.spout, source.incarnation)?),
-            None => None,
+        let Some(source) = &self.source else {
+            self.emitter.emit(payload, target, InNone)?;
+            self.aside.push_back((message, Outcome::Acked));
+            return Ok(());
         };
-        let emitted = self.emitter.emit(payload, target, root.map_or(Rooted::No, Rooted::In));
-        match root {
-            Some(root) => self.end(root, emitted, id),
-            None => emitted.map(|_| self.ended.push_back((id, Outcome::Acked))),
-        }
-    }
-
-    #[inline(always)]
-    fn begin(&mut self, spout: TaskId, incarnation: Incarnation) -> Result<Root, EmitError> {
-        let begun = self.source.as_ref().and_then(|source| source.ledger.borrow_mut().begin());
-        let id = match begun {
+        let next = source.ledger.borrow_mut().next_id();
+        let id = match next {
             Some(id) => id,
             None => self.wait_for_room()?,
         };
-        self.emitting = Some(id);
-        Ok(Root { spout, incarnation, id })
+        self.emit_root(payload, target, id, message)
     }
 
-    /// The root was emitted, or not.
     #[inline(always)]
-    fn end(&mut self, root: Root, emitted: Result<u64, EmitError>, id: Id) -> Result<(), EmitError> {
-        self.emitting = None;
+    fn emit_root(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+        root: u64,
+        id: Id,
+    ) -> Result<(), EmitError> {
         let Some(source) = &self.source else { return Ok(()) };
-        let mut ledger = source.ledger.borrow_mut();
-        match emitted {
-            Ok(edges) => {
-                ledger.commit(root.id, edges);
-                let slot = Ledger::slot_of(root.id);
-                if slot >= self.ids.len() {
-                    // The ledger adds one slot at a time.
-                    self.ids.resize_with(slot + 1, || None);
-                }
-                self.ids[slot] = Some(id);
-                self.begun += 1;
-                Ok(())
-            }
-            Err(error) => {
-                ledger.abandon(root.id);
-                Err(error)
-            }
+        let begun = Begun { ledger: &source.ledger, id: root, is: Cell::new(false) };
+        let of_root = Root { id: root, ..source.root };
+        let edges = self.emitter.emit(payload, target, Emitting { root: of_root, begun: &begun })?;
+        begun.done(edges);
+        let slot = Ledger::slot_of(root);
+        if slot >= self.ids.len() {
+            // The ledger adds one slot at a time.
+            self.ids.resize_with(slot + 1, || None);
         }
+        self.ids[slot] = Some(id);
+        Ok(())
     }
 
     /// As many trees are in flight as may be, within one call of `next_tuple`. Those that end meanwhile are put aside.
     #[cold]
     fn wait_for_room(&mut self) -> Result<u64, EmitError> {
         loop {
-            self.collect();
-            if let Some(root) = self.source.as_ref().and_then(|s| s.ledger.borrow_mut().begin()) {
+            self.put_aside();
+            if let Some(root) = self.source.as_ref().and_then(|s| s.ledger.borrow_mut().next_id()) {
                 return Ok(root);
             }
             self.emitter.flush();
@@ -119,60 +100,100 @@ impl<Id> SpoutCollector<Id> {
         }
     }
 
-    /// Fetches the ids of the trees that have ended; whether there are any. All at once, so that the processor waits for
-    /// many of them at a time: they lie where they were put long ago.
-    #[inline]
-    fn collect(&mut self) -> bool {
-        let Some(source) = &self.source else { return false };
-        if let Some(root) = self.emitting.take() {
-            source.ledger.borrow_mut().abandon(root);
+    fn put_aside(&mut self) {
+        let Some(source) = &self.source else { return };
+        let mut ledger = source.ledger.borrow_mut();
+        while let Some(closed) = ledger.next_closed() {
+            self.aside.extend(take_id(&mut self.ids, closed).map(|id| (id, closed.outcome())));
         }
-        if !source.ledger.borrow_mut().take_closed(&mut self.closed) {
-            return false;
-        }
-        for closed in self.closed.drain(..) {
-            // An id was kept for each root; without it there is nobody to tell.
-            let id = self.ids.get_mut(closed.slot()).and_then(Option::take);
-            self.ended.extend(id.map(|id| (id, closed.outcome())));
-        }
-        true
     }
 
     /// Whether there is an id to give to the spout.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
+        !self.aside.is_empty()
             || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_closed())
     }
 
-    /// The next id to give to the spout, counted. To be called when no call of the spout is under way: only then has it
-    /// noted the ids that it emitted (STORM-2957).
+    /// Tells the ids of the trees that have ended, in order, and counts them. To be called when no call of the spout is
+    /// under way: only then has it noted the ids that it emitted (STORM-2957). When `tell` panics the id at hand is
+    /// gone, the others are not.
     #[inline]
-    pub(crate) fn next_ended(&mut self) -> Option<(Id, Outcome)> {
-        let mut ended = self.ended.pop_front();
-        if ended.is_none() && self.collect() {
-            ended = self.ended.pop_front();
+    pub(crate) fn tell_ended(&mut self, mut tell: impl FnMut(Id, Outcome)) {
+        let counters = &mut self.emitter.counters;
+        while let Some((id, outcome)) = self.aside.pop_front() {
+            counters.ended(outcome);
+            tell(id, outcome);
         }
-        if let Some((_, outcome)) = &ended {
-            let counters = &mut self.emitter.counters;
-            match outcome {
-                Outcome::Acked => counters.acked += 1,
-                Outcome::Failed => counters.failed += 1,
-                Outcome::TimedOut => counters.timed_out += 1,
+        let Some(source) = &self.source else { return };
+        let mut ledger = source.ledger.borrow_mut();
+        while let Some(closed) = ledger.next_closed() {
+            // An id was kept for each root; without it there is nobody to tell.
+            if let Some(id) = take_id(&mut self.ids, closed) {
+                counters.ended(closed.outcome());
+                tell(id, closed.outcome());
             }
         }
-        ended
     }
 
-    /// How many were emitted with an id so far.
+    /// Whether as many trees are in flight as may be.
     #[inline]
-    pub(crate) fn begun(&self) -> u64 {
-        self.begun
+    pub(crate) fn is_full(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.ledger.borrow().room() == 0)
+    }
+}
+
+/// A root that is being emitted.
+#[derive(Clone, Copy)]
+struct Emitting<'a> {
+    root: Root,
+    begun: &'a Begun<'a>,
+}
+
+impl Rooted for Emitting<'_> {
+    #[inline(always)]
+    fn roots(&self) -> &[Root] {
+        std::slice::from_ref(&self.root)
     }
 
-    /// How many may be emitted with an id before as many trees are in flight as may be.
-    #[inline]
-    pub(crate) fn room(&self) -> u64 {
-        self.source.as_ref().map_or(u64::MAX, |source| u64::from(source.ledger.borrow().room()))
+    fn before_waiting(&self) {
+        if !self.begun.is.replace(true) {
+            self.begun.ledger.borrow_mut().begin(self.root.id);
+        }
     }
+}
+
+/// Whether the ledger knows of a root that is being emitted: only when the emission may have to wait. When it is not
+/// emitted after all, because of an error or a panic, the ledger forgets it.
+struct Begun<'a> {
+    ledger: &'a SharedLedger,
+    id: u64,
+    is: Cell<bool>,
+}
+
+impl Begun<'_> {
+    /// The root is emitted, with these edges.
+    #[inline(always)]
+    fn done(self, edges: u64) {
+        let mut ledger = self.ledger.borrow_mut();
+        if self.is.replace(false) {
+            ledger.commit(self.id, edges);
+        } else {
+            ledger.open(self.id, edges);
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is.get() {
+            self.ledger.borrow_mut().abandon(self.id);
+        }
+    }
+}
+
+#[inline]
+fn take_id<Id>(ids: &mut [Option<Id>], closed: Closed) -> Option<Id> {
+    ids.get_mut(closed.slot()).and_then(Option::take)
 }

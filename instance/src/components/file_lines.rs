@@ -13,6 +13,7 @@ use crate::{Context, Next, Result, Spout, SpoutCollector, Tuple};
 use egret_dataplane::plan::config;
 use egret_dataplane::plan::{FieldKind, Role};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ pub struct FileLines {
     progress: Option<Progress<LinePlace>>,
     rereader: Rereader,
     /// By id, the lines in flight that cannot be read again.
-    kept: Vec<Option<Box<[u8]>>>,
+    kept: HashMap<u64, Box<[u8]>>,
     /// The last file that had its warning.
     warned: Option<PathBuf>,
 }
@@ -101,7 +102,7 @@ impl FileLines {
             limit: 0,
             progress: None,
             rereader: Rereader::default(),
-            kept: Vec::new(),
+            kept: HashMap::new(),
             warned: None,
         }
     }
@@ -163,12 +164,12 @@ impl FileLines {
     }
 
     /// Emits a line again; `false` when it is gone with the process that kept it.
-    fn replay(&mut self, out: &mut SpoutCollector<u32>, id: u32, place: LinePlace) -> Result<bool> {
+    fn replay(&mut self, out: &mut SpoutCollector<u64>, id: u64, place: LinePlace) -> Result<bool> {
         let Some(progress) = &mut self.progress else { return Ok(false) };
         let bytes = if is_rereadable(&self.stretches, place) {
             let line = self.rereader.line(&self.stretches, place);
             line.inspect_err(|_| progress.fail(id))?
-        } else if let Some(Some(bytes)) = self.kept.get(id as usize) {
+        } else if let Some(bytes) = self.kept.get(&id) {
             bytes
         } else {
             progress.ack(id);
@@ -180,7 +181,7 @@ impl FileLines {
     }
 
     /// Emits the next new line.
-    fn read(&mut self, out: &mut SpoutCollector<u32>) -> Result<Read> {
+    fn read(&mut self, out: &mut SpoutCollector<u64>) -> Result<Read> {
         let (Some(reader), Some(progress)) = (&mut self.reader, &mut self.progress) else {
             return Ok(Read::End);
         };
@@ -193,7 +194,7 @@ impl FileLines {
         if let Some(id) = id
             && !is_rereadable(&self.stretches, place)
         {
-            keep(&mut self.kept, id, bytes);
+            self.kept.insert(id, bytes.into());
         }
         let line = String::from_utf8_lossy(bytes);
         let emitted = progress.emit(out.emit(&Line { line: &line }), id);
@@ -220,7 +221,7 @@ enum Read {
 }
 
 impl Spout for FileLines {
-    type Id = u32;
+    type Id = u64;
 
     fn open(&mut self, context: &Context) -> Result<()> {
         self.limit = context.config().number(config::TUPLE_MAX_BYTES) as usize;
@@ -237,7 +238,7 @@ impl Spout for FileLines {
         if resumed { self.resume(place, is_tracked(context)) } else { Ok(()) }
     }
 
-    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
         while let Some((id, place)) = self.progress.as_mut().and_then(Progress::next_failed) {
             if self.replay(out, id, place)? {
                 return Ok(Next::Emitted);
@@ -259,16 +260,16 @@ impl Spout for FileLines {
         }
     }
 
-    fn ack(&mut self, id: u32) {
-        if let Some(kept) = self.kept.get_mut(id as usize) {
-            *kept = None;
+    fn ack(&mut self, id: u64) {
+        if !self.kept.is_empty() {
+            self.kept.remove(&id);
         }
         if let Some(progress) = &mut self.progress {
             progress.ack(id);
         }
     }
 
-    fn fail(&mut self, id: u32) {
+    fn fail(&mut self, id: u64) {
         if let Some(progress) = &mut self.progress {
             progress.fail(id);
         }
@@ -284,14 +285,6 @@ impl Spout for FileLines {
 
 fn is_rereadable(stretches: &[Stretch], place: LinePlace) -> bool {
     stretches.get(place.stretch as usize).is_some_and(Stretch::is_rereadable)
-}
-
-fn keep(kept: &mut Vec<Option<Box<[u8]>>>, id: u32, bytes: &[u8]) {
-    let id = id as usize;
-    if id >= kept.len() {
-        kept.resize(id + 1, None);
-    }
-    kept[id] = Some(bytes.into());
 }
 
 fn warn_once(warned: &mut Option<PathBuf>, reader: &LineReader) {

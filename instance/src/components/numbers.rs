@@ -25,7 +25,7 @@ pub(super) struct Numbers {
 /// What a task does now.
 pub(super) enum Step {
     /// Emits this number, under this id when tuples are tracked.
-    Emit(u64, Option<u32>),
+    Emit(u64, Option<u64>),
     /// Nothing.
     Rest(Next),
 }
@@ -72,19 +72,19 @@ impl Numbers {
     #[inline]
     pub(super) fn emit(
         &mut self,
-        emission: SpoutEmission<'_, u32, impl Payload>,
-        id: Option<u32>,
+        emission: SpoutEmission<'_, u64, impl Payload>,
+        id: Option<u64>,
     ) -> Result<Next> {
         self.progress.emit(emission, id)?;
         Ok(Next::Emitted)
     }
 
     #[inline]
-    pub(super) fn ack(&mut self, id: u32) {
+    pub(super) fn ack(&mut self, id: u64) {
         self.progress.ack(id);
     }
 
-    pub(super) fn fail(&mut self, id: u32) {
+    pub(super) fn fail(&mut self, id: u64) {
         self.progress.fail(id);
     }
 

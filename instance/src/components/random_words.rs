@@ -102,7 +102,7 @@ impl RandomWords {
 }
 
 impl Spout for RandomWords {
-    type Id = u32;
+    type Id = u64;
 
     fn open(&mut self, context: &Context) -> Result<()> {
         let kind = format!("random words of {}, seed {}", self.dictionary, self.seed);
@@ -110,7 +110,7 @@ impl Spout for RandomWords {
         Ok(())
     }
 
-    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
         let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
         match numbers.next()? {
             Step::Emit(number, id) => {
@@ -121,13 +121,13 @@ impl Spout for RandomWords {
         }
     }
 
-    fn ack(&mut self, id: u32) {
+    fn ack(&mut self, id: u64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.ack(id);
         }
     }
 
-    fn fail(&mut self, id: u32) {
+    fn fail(&mut self, id: u64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.fail(id);
         }

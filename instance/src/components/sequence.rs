@@ -98,7 +98,7 @@ impl Sequence {
 }
 
 impl Spout for Sequence {
-    type Id = u32;
+    type Id = u64;
 
     fn open(&mut self, context: &Context) -> Result<()> {
         let kind = format!("sequence of {:?} bytes", self.payload.as_ref().map(Vec::len));
@@ -107,7 +107,7 @@ impl Spout for Sequence {
     }
 
     #[inline]
-    fn next_tuple(&mut self, out: &mut SpoutCollector<u32>) -> Result<Next> {
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
         let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
         let (n, id) = match numbers.next()? {
             Step::Emit(n, id) => (n, id),
@@ -120,13 +120,13 @@ impl Spout for Sequence {
     }
 
     #[inline]
-    fn ack(&mut self, id: u32) {
+    fn ack(&mut self, id: u64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.ack(id);
         }
     }
 
-    fn fail(&mut self, id: u32) {
+    fn fail(&mut self, id: u64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.fail(id);
         }

@@ -5,12 +5,14 @@
 //! in any order; at 0 the tree is complete. A tree that fails, or takes longer than the timeout, is closed at once.
 //!
 //! * [`slots`]: the roots in flight, in an array: no hashing, no collision, nothing that a stale ack could meet;
+//! * `idle`: the slots that no root is in, and whose end is not told yet;
 //! * [`timeouts`]: when to look for trees that took too long;
 //! * [`window`]: how many trees may be in flight, so that they do not time out in queues;
 //! * [`latency`]: how long complete trees took.
 //!
 //! Nothing here has a clock, a thread or randomness: the time comes in, in microseconds since whenever.
 
+mod idle;
 pub mod latency;
 pub mod slots;
 pub mod timeouts;

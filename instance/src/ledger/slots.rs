@@ -10,10 +10,13 @@
 //! A slot that is not in flight keeps its last id with the lowest bit turned over: that is an id of another slot, so
 //! nothing can meet it.
 //!
-//! The life of a slot: free → [`begin`](Ledger::begin) → [`commit`](Ledger::commit) → closed, when its tree is complete, fails or
-//! times out → handed out by [`take_closed`](Ledger::take_closed) → free. While it is being emitted, acks may come for it
-//! already: its value holds a placeholder until `commit`, so they do not complete it.
+//! The life of a slot: free → [`open`](Ledger::open) → closed, when its tree is complete, fails or times out → handed out by
+//! [`next_closed`](Ledger::next_closed) → free. While a root is being emitted acks may come for it already, if its emission
+//! has to wait. Then [`begin`](Ledger::begin) and [`commit`](Ledger::commit) take the place of `open`: in between the value
+//! holds a placeholder, so that acks do not complete it. Slots that are not in flight wait in one queue (`idle`), so
+//! those of trees that end in order are used in order, and lie in the cache when they are.
 
+use super::idle::Idle;
 use super::latency::CompleteLatency;
 use super::timeouts::Timeouts;
 use super::window::Window;
@@ -55,7 +58,7 @@ pub struct Closed(u32);
 
 impl Closed {
     #[inline]
-    fn new(slot: usize, outcome: Outcome) -> Self {
+    pub(super) fn new(slot: usize, outcome: Outcome) -> Self {
         Self(slot as u32 | (outcome as u32) << SLOT_BITS)
     }
 
@@ -90,10 +93,8 @@ struct Slot {
 pub struct Ledger {
     /// As many as were ever in flight at once.
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Closed and not handed out.
-    closed: Vec<Closed>,
-    in_flight: u32,
+    /// Those that are not in flight.
+    idle: Idle,
     max_pending: u32,
     /// When this turn began, and whether it has emitted a root.
     turn_us: u64,
@@ -115,9 +116,7 @@ impl Ledger {
         let max_pending = limits.max_pending.clamp(1, 1 << SLOT_BITS);
         Self {
             slots: Vec::new(),
-            free: Vec::new(),
-            closed: Vec::new(),
-            in_flight: 0,
+            idle: Idle::default(),
             max_pending,
             turn_us: 0,
             has_emitted: false,
@@ -141,33 +140,29 @@ impl Ledger {
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight
+        (self.slots.len() - self.idle.len()) as u32
     }
 
     /// How many roots may be emitted now.
     #[inline]
     #[must_use]
     pub fn room(&self) -> u32 {
-        let slots = self.free.len() + self.max_pending as usize - self.slots.len();
-        self.window.limit().saturating_sub(self.in_flight).min(slots as u32)
+        let slots = self.idle.free() + self.max_pending as usize - self.slots.len();
+        self.window.limit().saturating_sub(self.in_flight()).min(slots as u32)
     }
 
-    /// Opens a root that is about to be emitted, and says its id; `None` when as many are in flight as may be, or as
-    /// many closed ones are not handed out.
+    /// The id of the root that is emitted next; `None` when as many are in flight as may be, or as many closed ones are not
+    /// handed out. It is followed by [`open`](Self::open), or [`begin`](Self::begin), or nothing.
     #[inline]
-    pub fn begin(&mut self) -> Option<u64> {
-        if self.in_flight >= self.window.limit() {
+    pub fn next_id(&mut self) -> Option<u64> {
+        if self.in_flight() >= self.window.limit() {
             return None;
         }
-        let index = match self.free.pop() {
-            Some(index) => index as usize,
+        let index = match self.idle.next() {
+            Some(index) => index,
             None => self.add_slot()?,
         };
-        let slot = self.slots.get_mut(index)?;
-        let id = (slot.id ^ NOT_IN_FLIGHT).wrapping_add(GENERATION);
-        *slot = Slot { id, value: PLACEHOLDER, stamp_us: UNSTAMPED };
-        self.in_flight += 1;
-        Some(id)
+        self.slots.get(index).map(|slot| (slot.id ^ NOT_IN_FLIGHT).wrapping_add(GENERATION))
     }
 
     #[cold]
@@ -177,11 +172,39 @@ impl Ledger {
             return None;
         }
         self.slots.push(Slot { id: index as u64 ^ NOT_IN_FLIGHT, value: 0, stamp_us: UNSTAMPED });
+        self.idle.make_room(self.slots.len());
+        self.idle.put_back(index);
         Some(index)
     }
 
-    /// The root is emitted, and this is the xor of the edges of its copies. Without any it is complete.
+    /// The root with the [next id](Self::next_id) is emitted, and this is the xor of the edges of its copies. Without any it
+    /// is complete.
     #[inline]
+    pub fn open(&mut self, id: u64, edges: u64) {
+        debug_assert_eq!(self.idle.next(), Some(Self::slot_of(id)));
+        self.idle.begin();
+        self.has_emitted = true;
+        let index = Self::slot_of(id);
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = Slot { id, value: edges, stamp_us: self.turn_us };
+            if edges == 0 {
+                self.complete(index);
+            }
+        }
+    }
+
+    /// The root with the [next id](Self::next_id) is being emitted, and that takes a while.
+    #[cold]
+    pub fn begin(&mut self, id: u64) {
+        debug_assert_eq!(self.idle.next(), Some(Self::slot_of(id)));
+        self.idle.begin();
+        if let Some(slot) = self.slots.get_mut(Self::slot_of(id)) {
+            *slot = Slot { id, value: PLACEHOLDER, stamp_us: UNSTAMPED };
+        }
+    }
+
+    /// A root that was [begun](Self::begin) is emitted, and this is the xor of the edges of its copies.
+    #[cold]
     pub fn commit(&mut self, id: u64, edges: u64) {
         self.has_emitted = true;
         if let Some(slot) = self.slots.get_mut(Self::slot_of(id)) {
@@ -190,24 +213,17 @@ impl Ledger {
         self.ack(id, edges ^ PLACEHOLDER);
     }
 
-    /// The root was not emitted: it is as if it had not been begun.
+    /// A root that was [begun](Self::begin) was not emitted: it is as if it had not been begun.
     #[cold]
     pub fn abandon(&mut self, id: u64) {
         let index = Self::slot_of(id);
         match self.slots.get_mut(index) {
-            Some(slot) if slot.id == id => {
-                slot.id ^= NOT_IN_FLIGHT;
-                self.in_flight -= 1;
-                self.free.push(index as u32);
-            }
+            Some(slot) if slot.id == id => slot.id ^= NOT_IN_FLIGHT,
             // It failed before it was emitted in full.
-            _ => {
-                if let Some(at) = self.closed.iter().rposition(|c| c.slot() == index) {
-                    self.closed.remove(at);
-                    self.free.push(index as u32);
-                }
-            }
+            _ if self.idle.take_closed(index) => {}
+            _ => return,
         }
+        self.idle.put_back(index);
     }
 
     /// Xors an edge, or several, into a tree. A root that is not in flight is left out.
@@ -219,10 +235,15 @@ impl Ledger {
         }
         slot.value ^= xor;
         if slot.value == 0 || mutants::is(Mutant::LedgerEarly) {
-            let took_us = self.now_us.saturating_sub(slot.stamp_us);
-            self.close(Self::slot_of(id), Outcome::Acked);
-            self.count(took_us);
+            self.complete(Self::slot_of(id));
         }
+    }
+
+    #[inline]
+    fn complete(&mut self, index: usize) {
+        let stamp_us = self.slots.get(index).map_or(self.now_us, |slot| slot.stamp_us);
+        self.close(index, Outcome::Acked);
+        self.count(self.now_us.saturating_sub(stamp_us));
     }
 
     #[inline]
@@ -259,29 +280,21 @@ impl Ledger {
     fn close(&mut self, index: usize, outcome: Outcome) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.id ^= NOT_IN_FLIGHT;
-            self.in_flight -= 1;
-            self.closed.push(Closed::new(index, outcome));
+            self.idle.close(Closed::new(index, outcome));
         }
     }
 
-    /// Hands out the trees that have ended, in the order in which they did, into an empty list; whether there are any.
-    /// Their slots may be begun again at once.
+    /// Hands out the next tree that has ended, in the order in which they did. Its slot may be begun again at once.
     #[inline]
-    pub fn take_closed(&mut self, into: &mut Vec<Closed>) -> bool {
-        if self.closed.is_empty() {
-            return false;
-        }
-        into.clear();
-        std::mem::swap(&mut self.closed, into);
-        self.free.extend(into.iter().map(|closed| closed.slot() as u32));
-        true
+    pub fn next_closed(&mut self) -> Option<Closed> {
+        self.idle.tell()
     }
 
     /// Whether there is a tree to hand out.
     #[inline]
     #[must_use]
     pub fn has_closed(&self) -> bool {
-        !self.closed.is_empty()
+        self.idle.has_closed()
     }
 
     /// Acks that come from now on came at this time.
@@ -333,7 +346,7 @@ impl Ledger {
     #[cold]
     fn look(&mut self, now_us: u64) {
         let mut oldest: Option<u64> = None;
-        let before = self.in_flight;
+        let before = self.in_flight();
         for index in 0..self.slots.len() {
             let stamp_us = self.slots.get(index).map_or(UNSTAMPED, |slot| slot.stamp_us);
             if stamp_us == UNSTAMPED || !self.is_in_flight(index) {
@@ -345,7 +358,7 @@ impl Ledger {
                 oldest = Some(oldest.map_or(stamp_us, |oldest| oldest.min(stamp_us)));
             }
         }
-        if self.in_flight < before {
+        if self.in_flight() < before {
             self.window.timed_out(now_us);
         }
         self.timeouts.looked(now_us, oldest);
@@ -354,13 +367,13 @@ impl Ledger {
     /// When [`expire`](Self::expire) should be called next; `None` while nothing is in flight.
     #[must_use]
     pub fn next_look_us(&self) -> Option<u64> {
-        self.timeouts.next_us().filter(|_| self.in_flight > 0)
+        self.timeouts.next_us().filter(|_| self.in_flight() > 0)
     }
 
     /// Whether nothing is in flight and nothing is left to hand out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.in_flight == 0 && !self.has_closed() && self.free.len() == self.slots.len()
+        self.idle.free() == self.slots.len()
     }
 
     /// How many slots it has made: as many as were ever taken at once.
@@ -372,7 +385,7 @@ impl Ledger {
     /// How many entries it has memory for, of whatever kind.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.slots.capacity() + self.free.capacity() + self.closed.capacity()
+        self.slots.capacity() + self.idle.capacity()
     }
 
     /// How long complete trees took.

@@ -12,15 +12,20 @@ fn ledger(max_pending: u32, timeout_us: u64) -> Ledger {
 
 /// Emits a root with one copy.
 fn emit(ledger: &mut Ledger, edge: u64) -> u64 {
-    let id = ledger.begin().expect("room");
-    ledger.commit(id, edge);
+    let id = ledger.next_id().expect("room");
+    ledger.open(id, edge);
+    id
+}
+
+/// Begins to emit a root, and is not done with it.
+fn begin(ledger: &mut Ledger) -> u64 {
+    let id = ledger.next_id().expect("room");
+    ledger.begin(id);
     id
 }
 
 fn closed(ledger: &mut Ledger) -> Vec<Closed> {
-    let mut closed = Vec::new();
-    ledger.take_closed(&mut closed);
-    closed
+    std::iter::from_fn(|| ledger.next_closed()).collect()
 }
 
 fn outcomes(ledger: &mut Ledger) -> Vec<Outcome> {
@@ -99,7 +104,7 @@ fn a_long_turn_takes_nothing_from_its_trees() {
 fn a_wait_in_an_emission_takes_nothing_from_it() {
     let mut ledger = ledger(10, S);
     ledger.turn(1);
-    let id = ledger.begin().unwrap();
+    let id = begin(&mut ledger);
     ledger.turn(2);
     ledger.expire(8 * S);
     ledger.commit(id, 1);
@@ -209,13 +214,13 @@ fn pending_never_goes_below_zero() {
 #[test]
 fn a_root_completes_when_it_is_emitted_in_full() {
     let mut ledger = ledger(4, S);
-    let id = ledger.begin().unwrap();
+    let id = begin(&mut ledger);
     ledger.ack(id, 3);
     ledger.ack(id, 3 ^ 5);
     assert!(!ledger.has_closed());
     ledger.commit(id, 5);
     assert_eq!(outcomes(&mut ledger), [Outcome::Acked]);
-    let unread = ledger.begin().unwrap();
+    let unread = begin(&mut ledger);
     ledger.commit(unread, 0);
     assert_eq!(outcomes(&mut ledger), [Outcome::Acked]);
 }
@@ -224,7 +229,7 @@ fn a_root_completes_when_it_is_emitted_in_full() {
 fn a_root_that_was_not_emitted_never_was() {
     let mut ledger = ledger(4, S);
     for failed_meanwhile in [false, true] {
-        let id = ledger.begin().unwrap();
+        let id = begin(&mut ledger);
         let other = emit(&mut ledger, 1);
         if failed_meanwhile {
             ledger.fail_all();
@@ -240,7 +245,7 @@ fn a_root_that_was_not_emitted_never_was() {
 #[test]
 fn a_root_may_fail_before_it_is_emitted_in_full() {
     let mut ledger = ledger(4, S);
-    let id = ledger.begin().unwrap();
+    let id = begin(&mut ledger);
     ledger.fail_all();
     ledger.commit(id, 5);
     ledger.ack(id, 5);
@@ -253,9 +258,9 @@ fn the_limit_holds_also_for_what_is_not_handed_out() {
     let mut ledger = ledger(2, S);
     let ids = [emit(&mut ledger, 1), emit(&mut ledger, 1)];
     assert!(ledger.room() == 0);
-    assert_eq!(ledger.begin(), None);
+    assert_eq!(ledger.next_id(), None);
     ledger.ack(ids[0], 1);
-    assert_eq!(ledger.begin(), None, "its id is still with the collector");
+    assert_eq!(ledger.next_id(), None, "its id is still with the collector");
     assert_eq!(closed(&mut ledger).len(), 1);
     assert!(ledger.room() > 0);
     emit(&mut ledger, 1);

@@ -128,9 +128,8 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
     }
 
     fn next_tuples(&mut self, turns: u32) -> Result<Next> {
-        let limit = self.collector.begun().saturating_add(self.collector.room());
         for _ in 0..turns {
-            if self.collector.begun() >= limit {
+            if self.collector.is_full() {
                 break;
             }
             let next = self.component.next_tuple(&mut self.collector);
@@ -146,14 +145,14 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
 
     fn deliver(&mut self) -> bool {
         let mut failed = false;
-        while let Some((id, outcome)) = self.collector.next_ended() {
+        self.collector.tell_ended(|id, outcome| {
             if outcome == Outcome::Acked {
                 self.component.ack(id);
             } else {
                 failed = true;
                 self.component.fail(id);
             }
-        }
+        });
         failed
     }
 

@@ -1,102 +1,125 @@
 //! The tuples of a spout that are in flight, in the order in which they were emitted first, and those to be replayed.
 //!
-//! A slab whose entries are linked in order: every step takes the same few instructions however many are in flight, in
-//! whatever order they come back, and the memory is that of the most that ever were in flight at once. (A queue with
-//! marks would grow without bound while its oldest entry is stuck.)
+//! They are numbered, and stand in a window that moves on as the oldest are acked: a step is a few instructions at the
+//! window's ends, however many are in flight. While the oldest one is stuck the window grows; when it is twice as long as
+//! there may be in flight, the oldest ones leave it for a tree. So memory is bounded by what is in flight.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-const NONE: u32 = u32::MAX;
+/// The shortest window.
+const MIN_WINDOW: u64 = 64;
 
 /// What is in flight; `P` says what each is.
 pub(super) struct InFlight<P> {
-    entries: Vec<Entry<P>>,
-    /// The first free entry; `next` of each leads to another one.
-    free: u32,
-    oldest: u32,
-    newest: u32,
-    len: usize,
+    /// `None` is not in flight any more; the first one is.
+    window: VecDeque<Option<P>>,
+    /// The number of the first in the window. The next one to be emitted has that of its end.
+    first: u64,
+    max_window: usize,
+    /// Those that were too old for the window, by number.
+    stragglers: BTreeMap<u64, P>,
+    /// How many were taken out.
+    removed: u64,
     /// Those that failed and were not emitted again yet, in the order in which they failed.
-    failed: VecDeque<u32>,
-}
-
-struct Entry<P> {
-    place: P,
-    previous: u32,
-    next: u32,
+    failed: VecDeque<u64>,
 }
 
 impl<P: Copy> InFlight<P> {
-    pub(super) fn new() -> Self {
-        Self { entries: Vec::new(), free: NONE, oldest: NONE, newest: NONE, len: 0, failed: VecDeque::new() }
+    /// Of which there are so many at most, or little more.
+    pub(super) fn new(max_pending: u64) -> Self {
+        Self {
+            window: VecDeque::new(),
+            first: 0,
+            max_window: (2 * max_pending).max(MIN_WINDOW) as usize,
+            stragglers: BTreeMap::new(),
+            removed: 0,
+            failed: VecDeque::new(),
+        }
     }
 
-    /// Adds one behind all others; the number that it gets is its own until it is [`remove`](Self::remove)d.
+    /// Adds one behind all others; the number that it gets is no other's.
     #[inline]
-    pub(super) fn push(&mut self, place: P) -> u32 {
-        let entry = Entry { place, previous: self.newest, next: NONE };
-        let id = self.free;
-        let id = if id == NONE {
-            self.entries.push(entry);
-            (self.entries.len() - 1) as u32
-        } else {
-            let free = &mut self.entries[id as usize];
-            self.free = free.next;
-            *free = entry;
-            id
-        };
-        match self.entries.get_mut(self.newest as usize) {
-            Some(newest) => newest.next = id,
-            None => self.oldest = id,
+    pub(super) fn push(&mut self, place: P) -> u64 {
+        if self.window.len() >= self.max_window {
+            self.give_up_oldest();
         }
-        self.newest = id;
-        self.len += 1;
-        id
+        let number = self.pushed();
+        self.window.push_back(Some(place));
+        number
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_up_oldest(&mut self) {
+        if let Some(oldest) = self.window.pop_front() {
+            self.stragglers.extend(oldest.map(|place| (self.first, place)));
+            self.first += 1;
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        while let Some(None) = self.window.front() {
+            self.window.pop_front();
+            self.first += 1;
+        }
     }
 
     /// Takes one out that is in flight and not waiting to be replayed.
     #[inline]
-    pub(super) fn remove(&mut self, id: u32) {
-        let Entry { previous, next, .. } = self.entries[id as usize];
-        match self.entries.get_mut(previous as usize) {
-            Some(before) => before.next = next,
-            None => self.oldest = next,
+    pub(super) fn remove(&mut self, number: u64) {
+        self.removed += 1;
+        if number == self.first {
+            self.window.pop_front();
+            self.first += 1;
+            self.advance();
+        } else if let Some(gone) = self.window.get_mut(number.wrapping_sub(self.first) as usize) {
+            *gone = None;
+        } else {
+            self.remove_straggler(number);
         }
-        match self.entries.get_mut(next as usize) {
-            Some(after) => after.previous = previous,
-            None => self.newest = previous,
-        }
-        self.entries[id as usize].next = self.free;
-        self.free = id;
-        self.len -= 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_straggler(&mut self, number: u64) {
+        self.stragglers.remove(&number);
     }
 
     /// Has one replayed, behind those that failed before.
-    pub(super) fn fail(&mut self, id: u32) {
-        self.failed.push_back(id);
+    pub(super) fn fail(&mut self, number: u64) {
+        self.failed.push_back(number);
     }
 
     /// The next one to be replayed. It keeps its place in the order.
     #[inline]
-    pub(super) fn next_failed(&mut self) -> Option<(u32, P)> {
-        let id = self.failed.pop_front()?;
-        Some((id, self.entries[id as usize].place))
+    pub(super) fn next_failed(&mut self) -> Option<(u64, P)> {
+        if self.failed.is_empty() { None } else { self.take_failed() }
+    }
+
+    #[cold]
+    fn take_failed(&mut self) -> Option<(u64, P)> {
+        let number = self.failed.pop_front()?;
+        let in_window = self.window.get(number.wrapping_sub(self.first) as usize).copied().flatten();
+        let place = in_window.or_else(|| self.stragglers.get(&number).copied())?;
+        Some((number, place))
+    }
+
+    /// How many were ever added.
+    #[inline]
+    pub(super) fn pushed(&self) -> u64 {
+        self.first + self.window.len() as u64
     }
 
     /// How many there are, those that failed among them.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        (self.pushed() - self.removed) as usize
     }
 
     /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = P> {
-        let mut at = self.oldest;
-        std::iter::from_fn(move || {
-            let entry = self.entries.get(at as usize)?;
-            at = entry.next;
-            Some(entry.place)
-        })
+        self.stragglers.values().copied().chain(self.window.iter().copied().flatten())
     }
 }
 
@@ -127,9 +150,9 @@ mod tests {
         /// Oracle: a map in the order of emission, and a queue of what failed.
         #[test]
         fn it_keeps_the_order_and_every_failed_one(steps in prop::collection::vec(step(), 0..200)) {
-            let mut it = InFlight::new();
+            let mut it = InFlight { max_window: 8, ..InFlight::new(0) };
             let (mut all, mut out, mut failed) = (BTreeMap::new(), Vec::new(), VecDeque::new());
-            let (mut pushed, mut most) = (0_u64, 0);
+            let mut pushed = 0_u64;
             for step in steps {
                 match step {
                     Step::Push => {
@@ -156,10 +179,10 @@ mod tests {
                     }
                     _ => {}
                 }
-                most = most.max(all.len());
                 prop_assert_eq!(it.iter().collect::<Vec<_>>(), all.keys().copied().collect::<Vec<_>>());
                 prop_assert_eq!(it.len(), all.len());
-                prop_assert!(it.entries.len() <= most);
+                prop_assert!(it.window.len() <= 8 && it.stragglers.len() <= all.len());
+                prop_assert_eq!(it.pushed(), pushed);
             }
         }
     }

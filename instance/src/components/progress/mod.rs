@@ -39,7 +39,7 @@ const PLACE_WORDS: usize = 3;
 /// How far a spout's task has come.
 pub(super) enum Progress<P> {
     /// Tuples have ids and are replayed.
-    AtLeastOnce(Tracked<P>),
+    AtLeastOnce(Box<Tracked<P>>),
     /// Tuples are emitted and forgotten.
     AtMostOnce(Claims<P>),
 }
@@ -92,7 +92,7 @@ impl<P: Place> Progress<P> {
         let start = Start { place: places.next().unwrap_or(first), setup, resumed: words.is_some() };
         let progress = if tracked {
             let max_pending = context.config().number(config::MAX_SPOUT_PENDING);
-            Self::AtLeastOnce(Tracked::new(file, max_pending, places))
+            Self::AtLeastOnce(Box::new(Tracked::new(file, max_pending, places)))
         } else {
             Self::AtMostOnce(Claims::new(file, start.place))
         };
@@ -101,7 +101,7 @@ impl<P: Place> Progress<P> {
 
     /// The next tuple to replay, with the id that it had.
     #[inline]
-    pub(super) fn next_failed(&mut self) -> Option<(u32, P)> {
+    pub(super) fn next_failed(&mut self) -> Option<(u64, P)> {
         match self {
             Self::AtLeastOnce(tracked) => tracked.next_failed(),
             Self::AtMostOnce(_) => None,
@@ -114,7 +114,7 @@ impl<P: Place> Progress<P> {
     /// When the position cannot be written in `ATMOST_ONCE`. The tuple must not be emitted then.
     // Always inlined: what it gives is small, and dear when it goes through memory.
     #[inline(always)]
-    pub(super) fn begin(&mut self, place: P) -> Result<Option<u32>, PositionError> {
+    pub(super) fn begin(&mut self, place: P) -> Result<Option<u64>, PositionError> {
         match self {
             Self::AtLeastOnce(tracked) => Ok(Some(tracked.begin(place))),
             Self::AtMostOnce(claims) => claims.begin(place).map(|()| None),
@@ -126,8 +126,8 @@ impl<P: Place> Progress<P> {
     #[inline(always)]
     pub(super) fn emit(
         &mut self,
-        emission: SpoutEmission<'_, u32, impl Payload>,
-        id: Option<u32>,
+        emission: SpoutEmission<'_, u64, impl Payload>,
+        id: Option<u64>,
     ) -> Result<(), Error> {
         let Some(id) = id else { return emission.untracked() };
         emission.id(id).inspect_err(|error| if error.is_stopped() { self.fail(id) } else { self.ack(id) })
@@ -135,14 +135,14 @@ impl<P: Place> Progress<P> {
 
     /// A tuple is processed.
     #[inline]
-    pub(super) fn ack(&mut self, id: u32) {
+    pub(super) fn ack(&mut self, id: u64) {
         if let Self::AtLeastOnce(tracked) = self {
             tracked.ack(id);
         }
     }
 
     /// A tuple failed, or one that [`next_failed`](Self::next_failed) gave is put back.
-    pub(super) fn fail(&mut self, id: u32) {
+    pub(super) fn fail(&mut self, id: u64) {
         if let Self::AtLeastOnce(tracked) = self {
             tracked.fail(id);
         }

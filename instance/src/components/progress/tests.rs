@@ -132,7 +132,7 @@ fn a_stuck_tuple_holds_back_nothing() {
 fn at_the_end_nothing_comes_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = open(folder.path(), "ATLEAST_ONCE", 1000).unwrap().0;
-    let ids: Vec<u32> = (0..500).map(|n| progress.begin(n).unwrap().unwrap()).collect();
+    let ids: Vec<_> = (0..500).map(|n| progress.begin(n).unwrap().unwrap()).collect();
     progress.rest(500, true);
     ids.into_iter().for_each(|id| progress.ack(id));
     drop(progress);

@@ -21,24 +21,26 @@ pub(in super::super) struct Tracked<P> {
     words: Vec<u64>,
     in_flight: InFlight<P>,
     max_pending: u64,
-    /// New tuples since the position was kept, and how many there may be.
+    /// New tuples until the next look, and how many there were at the last one.
+    left: u64,
+    granted: u64,
+    /// New tuples since the position was kept, as of the last look, and how many there may be.
     fresh: u64,
     max_fresh: u64,
-    /// Something was emitted or acked since.
-    changed: bool,
+    /// How many had been emitted, and how many were in flight, when it was kept.
+    kept: (u64, usize),
     saved: Instant,
     looked: Instant,
     turns: u32,
-    turns_left: u32,
-    /// Where the spout stopped, once it has nothing new.
-    rest: Option<P>,
+    /// Where the spout stopped, once it has nothing new, and how many it had emitted then.
+    rest: Option<(P, u64)>,
     warned: bool,
 }
 
 impl<P: Place> Tracked<P> {
     /// With these in flight at first, all to be replayed.
     pub(super) fn new(file: PositionFile, max_pending: u64, lost: impl Iterator<Item = P>) -> Self {
-        let mut in_flight = InFlight::new();
+        let mut in_flight = InFlight::new(max_pending);
         for place in lost {
             let id = in_flight.push(place);
             in_flight.fail(id);
@@ -47,66 +49,75 @@ impl<P: Place> Tracked<P> {
         Self {
             file,
             words: Vec::new(),
+            kept: (in_flight.pushed(), in_flight.len()),
             in_flight,
             max_pending,
+            left: 0,
+            granted: 0,
             fresh: 0,
             // A position is kept before anything is emitted, so that there is one.
             max_fresh: 0,
-            changed: false,
             saved: now,
             looked: now,
             turns: 1,
-            turns_left: 1,
             rest: None,
             warned: false,
         }
     }
 
     #[inline]
-    pub(super) fn next_failed(&mut self) -> Option<(u32, P)> {
+    pub(super) fn next_failed(&mut self) -> Option<(u64, P)> {
         self.in_flight.next_failed()
     }
 
     /// A new tuple is about to be emitted; its id.
     #[inline(always)]
-    pub(super) fn begin(&mut self, place: P) -> u32 {
-        if self.is_due() {
-            self.save(place);
+    pub(super) fn begin(&mut self, place: P) -> u64 {
+        if self.left == 0 {
+            self.look(place);
         }
-        self.fresh += 1;
-        self.changed = true;
-        self.rest = None;
+        self.left -= 1;
         self.in_flight.push(place)
     }
 
     #[inline]
-    pub(super) fn ack(&mut self, id: u32) {
+    pub(super) fn ack(&mut self, id: u64) {
         self.in_flight.remove(id);
-        self.changed = true;
         if self.in_flight.len() == 0
-            && let Some(rest) = self.rest
+            && let Some((rest, pushed)) = self.rest
+            && pushed == self.in_flight.pushed()
         {
             self.save(rest);
         }
     }
 
-    pub(super) fn fail(&mut self, id: u32) {
+    pub(super) fn fail(&mut self, id: u64) {
         self.in_flight.fail(id);
     }
 
     pub(super) fn rest(&mut self, next: P, ended: bool) {
-        self.rest = ended.then_some(next);
-        if self.changed && self.saved.elapsed() >= SAVE_INTERVAL {
+        self.rest = ended.then_some((next, self.in_flight.pushed()));
+        if self.has_changed() && host::now().duration_since(self.saved) >= SAVE_INTERVAL {
             self.save(next);
         }
     }
 
-    /// Whether the position must be kept before one more new tuple.
-    #[inline]
-    fn is_due(&mut self) -> bool {
-        self.turns_left -= 1;
-        let old = self.turns_left == 0 && self.is_old();
-        self.fresh >= self.max_fresh || old
+    /// Whether something was emitted or acked since the position was kept.
+    fn has_changed(&self) -> bool {
+        self.kept != (self.in_flight.pushed(), self.in_flight.len())
+    }
+
+    /// Keeps the position if it must be kept before one more new tuple, and grants some.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, next: P) {
+        self.fresh += self.granted;
+        self.granted = 0;
+        if self.fresh >= self.max_fresh || self.is_old() {
+            self.save(next);
+        }
+        self.granted = u64::from(self.turns).min(self.max_fresh - self.fresh);
+        self.left = self.granted;
     }
 
     /// Looks at the clock: seldom when tuples are many.
@@ -114,9 +125,8 @@ impl<P: Place> Tracked<P> {
         let now = host::now();
         let seldom = now.duration_since(self.looked) > SELDOM;
         self.turns = if seldom { 1 } else { (self.turns * 2).min(MAX_TURNS) };
-        self.turns_left = self.turns;
         self.looked = now;
-        self.changed && now.duration_since(self.saved) >= SAVE_INTERVAL
+        self.has_changed() && now.duration_since(self.saved) >= SAVE_INTERVAL
     }
 
     /// Keeps the position; `next` is the place of the next new tuple.
@@ -138,6 +148,10 @@ impl<P: Place> Tracked<P> {
         // Emitting so many more makes no more than `max_pending` that would come twice, or little more.
         let room = self.max_pending.saturating_sub(self.in_flight.len() as u64);
         self.max_fresh = room.max(self.max_pending / 64).max(1);
-        (self.fresh, self.changed, self.saved) = (0, false, host::now());
+        // What was granted and not emitted yet counts from now on.
+        self.left = self.left.min(self.max_fresh);
+        (self.fresh, self.granted) = (0, self.left);
+        self.kept = (self.in_flight.pushed(), self.in_flight.len());
+        self.saved = host::now();
     }
 }
