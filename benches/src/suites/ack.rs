@@ -1,12 +1,26 @@
-//! `ack`: one spout, one bolt, every tuple tracked.
+//! `ack`: every tuple tracked.
 
-use super::{Bench, ROW, TRACKED, cost_and_rate};
+use super::{Bench, ROW, TRACKED, cost_and_rate, yaml};
 use crate::program::Spec;
 use crate::report::Measurement;
 use crate::sample::alternate;
 use anyhow::Result;
 
 pub(super) const HELP: &str = "the same, tracked: an edge, an ack and a ledger entry for each tuple of 16 B";
+
+/// A relay of built-in components over two hops.
+const TWO_HOPS: &str = "
+name: ack-two-hops
+config: {topology.containers: 1}
+spouts:
+  - {id: source, type: sequence, args: {count: COUNT, bytes: 8}}
+bolts:
+  - {id: pass, type: identity}
+  - {id: sink, type: null-sink}
+streams:
+  - {from: source, to: pass, grouping: {type: SHUFFLE}}
+  - {from: pass, to: sink, grouping: {type: SHUFFLE}}
+";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let lengths = bench.lengths(80);
@@ -17,5 +31,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
         || bench.row(lengths, &row),
     )?;
     let floor = format!("{ROW} with xor");
-    Ok(cost_and_rate("ack", "16 B", pair, &floor, Some(3.0)).into())
+    let mut results = Vec::from(cost_and_rate("ack", "16 B", pair, &floor, Some(3.0)));
+    let two_hops = |config: &[&str]| {
+        lengths.measure(|tuples| {
+            yaml(bench, &TWO_HOPS.replace("COUNT", &tuples.to_string()), config, "sink", tuples)
+        })
+    };
+    let pair = alternate(bench.runs, || two_hops(&[TRACKED]), || two_hops(&[]))?;
+    results.extend(cost_and_rate("ack", "16 B over two hops", pair, "untracked", Some(1.5)));
+    Ok(results)
 }

@@ -59,7 +59,7 @@ struct Book {
     trace: u64,
 }
 
-/// See the [module](self). Copies are of the same one.
+/// See the module. Copies are of the same one.
 #[derive(Clone, Default)]
 pub struct Journal(Arc<Mutex<Book>>);
 
