@@ -36,7 +36,7 @@ fn slow_bolt() {
         let first = flow.await_held("slow", &[1, 2, 3]);
         let (mut memory, before) = (Memory::default(), flow.executed("slow"));
         let emitted = flow.await_status("it to last", |status| {
-            memory.look(&cluster);
+            memory.look(&cluster.processes());
             let now = slow(status).into_iter().find(|slow| slow.component == "slow")?;
             assert_eq!(now.holds, [1, 2, 3], "nobody is let go");
             (now.for_s >= first.for_s + 2.0).then(|| status["components"][0]["emitted"].as_u64())?
@@ -50,7 +50,7 @@ fn slow_bolt() {
         flow.await_status("it to go on", |status| {
             (status["components"][1]["executed"].as_u64()? > before).then_some(())
         });
-        memory.look(&cluster);
+        memory.look(&cluster.processes());
         memory.check();
         let summary = flow.complete();
         check_starts(&summary, &["slow", "sink"]);

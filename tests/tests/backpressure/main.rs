@@ -6,6 +6,7 @@
 
 mod branches;
 mod cases;
+mod goodput;
 mod limits;
 mod overload;
 mod support;

@@ -1,47 +1,29 @@
 //! Ten times what a bolt can take: memory stays bounded, the bolt is never idle, nothing is lost.
 
+use crate::goodput::Goodput;
 use crate::support::{Memory, check_starts, count, deadline, overload_s};
-use egret_tests::{Cluster, cluster, let_time_pass, try_for};
+use egret_tests::{Cluster, cluster, try_for};
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// What the slow bolt sleeps for each tuple; with the timer's slack it takes about 6,000 a second.
-const EACH: Duration = Duration::from_micros(100);
-const TUPLES_PER_S: u64 = 6_000;
+/// What the slow bolt sleeps for each tuple; with the timer's slack it takes about 1,700 a second. A block of 15 tuples keeps it
+/// busy for longer than a busy machine takes to wake an emitter.
+const EACH: Duration = Duration::from_micros(500);
+const TUPLES_PER_S: u64 = 1_700;
 const OVERLOAD: u64 = 10;
-
-/// How long it takes on average to do what the bolt does for each tuple, over the whole time of `work`.
-fn beside<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let alone = scope.spawn(|| {
-            let (start, mut times) = (Instant::now(), 0u32);
-            while !over.load(Ordering::Relaxed) {
-                let_time_pass(EACH);
-                times += 1;
-            }
-            start.elapsed() / times.max(1)
-        });
-        let done = work();
-        over.store(true, Ordering::Relaxed);
-        (alone.join().unwrap(), done)
-    })
-}
 
 /// Runs a topology whose bolt `slow` gets `tuples`, and looks at its memory meanwhile.
 fn overload(cluster: &Cluster, name: &str, options: &[&str], tuples: u64, rest: &str) -> Value {
     let file = cluster.write(format!("{name}.yaml"), format!("name: {name}\n{rest}"));
-    let mut memory = Memory::default();
-    let (each, run) = beside(|| {
-        let run = cluster.egret(["run", "--json"]).args(options).arg(file).spawn();
-        let ended = try_for(deadline(), || {
-            memory.look(cluster);
-            run.has_ended().then_some(())
-        });
-        assert!(ended.is_some(), "it ends: {}", run.stderr());
-        run
+    let (mut memory, mut goodput) = (Memory::default(), Goodput::default());
+    let run = cluster.egret(["run", "--json"]).args(options).arg(file).spawn();
+    let ended = try_for(deadline(), || {
+        let processes = cluster.processes();
+        memory.look(&processes);
+        goodput.look(&processes);
+        run.has_ended().then_some(())
     });
+    assert!(ended.is_some(), "it ends: {}", run.stderr());
     let summary = run.finish().expect(0).json();
     memory.check();
     memory.check_flat();
@@ -50,10 +32,9 @@ fn overload(cluster: &Cluster, name: &str, options: &[&str], tuples: u64, rest: 
     check_starts(&summary, &["slow"]);
     let of_slow = &summary["components"]["slow"]["backpressure"];
     assert!(of_slow["starts"].as_u64() >= Some(1), "it was overloaded: {summary}");
-    let elapsed_s = summary["elapsed_s"].as_f64().unwrap();
-    let goodput = tuples as f64 * each.as_secs_f64() / elapsed_s;
-    println!("{name} {options:?}: {goodput:.3} of what the bolt can take, in {elapsed_s:.1} s");
-    assert!(goodput >= 0.9, "{goodput:.3}: {tuples} tuples of {each:?} in {elapsed_s} s");
+    let (elapsed_s, goodput) = (&summary["elapsed_s"], goodput.of_sleeper());
+    println!("{name} {options:?}: {goodput:.3} of what the bolt can take, in {elapsed_s} s");
+    assert!(goodput >= 0.9, "{goodput:.3} of what the bolt can take: {summary}");
     cluster.wait_until_clean(false);
     summary
 }

@@ -1,6 +1,6 @@
 //! A topology in YAML that runs, and what its status says of backpressure.
 
-use egret_tests::{Cluster, DEADLINE, Running, wait_for};
+use egret_tests::{Cluster, DEADLINE, Process, Running, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -162,8 +162,8 @@ struct Resident {
 
 impl Memory {
     /// Looks at all processes now.
-    pub(crate) fn look(&mut self, cluster: &Cluster) {
-        for process in cluster.processes() {
+    pub(crate) fn look(&mut self, processes: &[Process]) {
+        for process in processes {
             let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", process.pid));
             let (Ok(status), Ok(maps)) = (read("status"), read("maps")) else { continue };
             let kib = |name| {
