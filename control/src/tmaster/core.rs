@@ -11,7 +11,8 @@
 //! 6. *Over*: the last status is final.
 //!
 //! A tmaster that is restarted begins at 1 with the stored plan and the memory of the one before: stmgrs that registered
-//! go on relaying, and the next epoch is higher than any that it or they know.
+//! go on relaying, and the next epoch is higher than any that it or they know. When all tasks have ended by then it begins
+//! at 5: stmgrs that have left already do not come back.
 //!
 //! A container belongs to the stmgr with the highest incarnation that has registered for it. Incarnations go on over
 //! restarts of the whole container, so an older one is a zombie: it is refused, and ends.
@@ -129,7 +130,7 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Slot {
     peer: Option<PeerId>,
-    /// A stmgr has registered with this tmaster.
+    /// A stmgr has registered with this tmaster or one before it.
     known: bool,
     /// It was told to stop.
     told_stop: bool,
@@ -147,12 +148,14 @@ impl Tmaster {
         let memory = setup.memory.unwrap_or_default();
         let mut totals = Totals::restore(memory.totals);
         setup.processes.iter().for_each(|process| totals.seen(process));
-        let slot = |container| Slot { incarnation: totals.newest_stmgr(container), ..Slot::default() };
+        // A plan is made when all have registered.
+        let known = stored.is_some();
+        let slot = |container| Slot { incarnation: totals.newest_stmgr(container), known, ..Slot::default() };
         let slots = setup.packing.containers.iter().map(|c| (c.id, slot(c.id))).collect();
         Self {
             epoch: stored.map_or(Epoch(0), |p| p.epoch),
             recovered: stored.is_some(),
-            ended: stored.map(|p| p.ended.iter().copied().collect()).unwrap_or_default(),
+            ended: stored.into_iter().flat_map(|p| &p.ended).chain(&memory.ended).copied().collect(),
             plan: setup.stored,
             topology: setup.topology,
             packing: setup.packing,
@@ -181,7 +184,10 @@ impl Tmaster {
             Event::Message(peer, message) => self.message(peer, message, now, effects),
             Event::Closed(peer) => self.closed(peer, now, effects),
             Event::Cpu(role, pid, seconds) => self.totals.cpu_sample(role, pid, seconds),
-            Event::Tick => self.finish_stop(now, effects),
+            Event::Tick => {
+                self.stop_if_all_ended(now, effects);
+                self.finish_stop(now, effects);
+            }
         }
     }
 
@@ -197,7 +203,8 @@ impl Tmaster {
     pub fn remember(&mut self) -> Option<Memory> {
         let totals = self.totals.save_if_changed()?;
         let reports = self.reports.iter().cloned().collect();
-        Some(Memory { totals, reports, incomplete: self.incomplete, elapsed: self.elapsed })
+        let ended = self.ended.iter().copied().collect();
+        Some(Memory { totals, reports, ended, incomplete: self.incomplete, elapsed: self.elapsed })
     }
 
     /// The topology as it stands.
@@ -361,6 +368,7 @@ impl Tmaster {
     fn task_ended(&mut self, task: TaskId) {
         if self.topology.component_of(task).is_some() && self.ended.insert(task) {
             self.stale = true;
+            self.totals.touch();
         }
     }
 

@@ -326,6 +326,23 @@ fn a_stmgr_that_was_away_at_the_stop_is_told_when_it_comes_back() {
 }
 
 #[test]
+fn a_tmaster_restarted_during_the_stop_tells_who_is_left_and_does_not_wait_for_who_has_left() {
+    let mut first = Bench::running();
+    first.says(1, Message::TaskEnded(TaskId(1)));
+    let stored = first.tmaster.plan.clone();
+    first.says(2, Message::TaskEnded(TaskId(2)));
+    // The state was away when the second task ended; container 1 has left, container 2 does not know yet.
+    let setup = Setup { memory: first.tmaster.remember(), ..setup(stored) };
+    let mut bench = Bench { tmaster: Tmaster::new(setup), now: SECOND };
+    bench.tick(SECOND);
+    bench.tick(STRAGGLERS);
+    assert_eq!(bench.register(7, stmgr(2, 1, "h:2")), [set_state(&[7], RunState::Stopped)]);
+    assert_eq!(final_status(&bench.closed(7)), None, "container 1 may be about to register");
+    let effects = bench.tick(STOP_DEADLINE - STRAGGLERS);
+    assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Completed));
+}
+
+#[test]
 fn a_drain_ends_as_interrupted() {
     let mut bench = Bench::running();
     let effects = bench.says(99, Message::Request(Request::Drain));

@@ -1,7 +1,9 @@
 //! What a tmaster leaves to the one after it, in the folder of container 0: counters, and what tasks have said. The
-//! plan, which others need too, is in the state instead.
+//! plan, which others need too, is in the state instead. Which tasks have ended is in both: stmgrs may be told to leave
+//! while the state is away.
 
 use super::totals::SavedTotals;
+use egret_dataplane::ids::TaskId;
 use egret_dataplane::message::Report;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -12,6 +14,8 @@ use std::time::Duration;
 pub struct Memory {
     pub(crate) totals: SavedTotals,
     pub(crate) reports: Vec<Report>,
+    #[serde(default)]
+    pub(crate) ended: Vec<TaskId>,
     /// A task has said that it ended without all of its results.
     pub(crate) incomplete: bool,
     /// How long tuples had flowed.

@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// An instance that has ended in order while its stmgr goes on is started again after all, as its executor does it.
+const ORDERLY_INSTANCE: Duration = Duration::from_secs(5);
+
 /// What a process is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Seat {
@@ -205,9 +208,15 @@ impl Cluster {
             };
             place.process = None;
             let outcome = self.world.outcome(process).unwrap_or(Outcome::Killed);
-            place.is_done = outcome == Outcome::Exited(0);
-            place.start_at = self.world.now() + (self.parts.restart_delay)(&mut self.dice);
-            let seat = place.seat;
+            let is_orderly = outcome == Outcome::Exited(0);
+            let (seat, container) = (place.seat, place.container);
+            let delay = (self.parts.restart_delay)(&mut self.dice);
+            let is_early = is_orderly && matches!(seat, Seat::Instance(_));
+            place.start_at = self.world.now() + if is_early { ORDERLY_INSTANCE } else { delay };
+            place.is_done = is_orderly && !is_early;
+            if self.is_done(Seat::Stmgr(container)) {
+                self.container_done(container);
+            }
             if !matches!(outcome, Outcome::Exited(0) | Outcome::Killed) {
                 self.crashes.push((seat, outcome));
             }
@@ -215,6 +224,12 @@ impl Cluster {
                 self.parts.control.tmaster_gone();
             }
         }
+    }
+
+    /// Its stmgr has ended in order: who is not there any more is not started again.
+    fn container_done(&mut self, container: ContainerId) {
+        let of_it = self.places.iter_mut().filter(|place| place.container == container);
+        of_it.filter(|place| place.process.is_none()).for_each(|place| place.is_done = true);
     }
 
     fn start(&mut self, index: usize) {
