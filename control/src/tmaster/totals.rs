@@ -289,15 +289,28 @@ impl Totals {
 }
 
 impl Count {
-    /// A new process is told by its incarnation, or by any count that fell: a container whose folder was lost begins its
-    /// incarnations anew. Says whether anything but CPU time has changed.
-    fn update(&mut self, new: TaskCounters) -> bool {
+    /// A new process is told by its incarnation, or by counts that fell while none rose: a container whose folder was lost
+    /// begins its incarnations anew. Says whether anything but CPU time has changed.
+    ///
+    /// A process that has a new stmgr counts on in memory that is blank at first: what it has not said yet there has not
+    /// fallen.
+    fn update(&mut self, mut new: TaskCounters) -> bool {
         let old = &self.now;
-        let fell = new.emitted < old.emitted
-            || new.sent < old.sent
-            || new.executed < old.executed
-            || new.cpu_us < old.cpu_us;
-        if new.incarnation != old.incarnation || fell {
+        let counts = |c: &TaskCounters| [c.emitted, c.sent, c.executed];
+        if new.incarnation == old.incarnation {
+            if counts(&new) == [0; 3] {
+                self.now.cpu_us = old.cpu_us.max(new.cpu_us);
+                return false;
+            }
+            let pairs = counts(&new).into_iter().zip(counts(old));
+            let (mut rose, mut fell) = (false, false);
+            pairs.for_each(|(new, old)| (rose, fell) = (rose | (new > old), fell | (new < old)));
+            if fell && !rose {
+                self.before = self.sum();
+            } else {
+                new.cpu_us = new.cpu_us.max(old.cpu_us);
+            }
+        } else {
             self.before = self.sum();
         }
         let changed = TaskCounters { cpu_us: self.now.cpu_us, ..new } != self.now;
@@ -345,6 +358,17 @@ mod tests {
             count.update(counters(incarnation, sent));
             assert_eq!(count.sum().sent, sum, "incarnation {incarnation} says {sent}");
         }
+    }
+
+    #[test]
+    fn a_task_that_lives_on_under_a_new_stmgr_is_counted_once() {
+        let mut count = Count::default();
+        let says = |executed, cpu_us| TaskCounters { executed, cpu_us, ..counters(1, 2 * executed) };
+        for (executed, cpu_us, sum) in [(5, 9, 5), (0, 0, 5), (0, 3, 5), (6, 0, 6), (8, 12, 8)] {
+            count.update(says(executed, cpu_us));
+            assert_eq!((count.sum().executed, count.sum().sent), (sum, 2 * sum), "it says {executed}");
+        }
+        assert_eq!(count.sum().cpu_us, 12);
     }
 
     #[test]
