@@ -308,7 +308,7 @@ impl Ledger {
     fn end_run(&mut self) {
         if self.run > 0 {
             self.latency.record(self.run_us, self.run);
-            self.window.completed(self.run_us, self.run);
+            self.window.completed(self.run_us, self.run, u64::from(self.in_flight()) + self.run, self.now_us);
             self.run = 0;
         }
     }
