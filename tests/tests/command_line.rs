@@ -189,7 +189,11 @@ fn the_document_of_a_run_has_its_keys() {
         "{document:#}"
     );
     assert_eq!(keys(&document["components"]), "numbers out");
-    assert_eq!(keys(&document["components"]["out"]), "acked emitted executed failed pending timed_out");
+    assert_eq!(
+        keys(&document["components"]["out"]),
+        "acked backpressure emitted executed failed pending timed_out"
+    );
+    assert_eq!(keys(&document["components"]["out"]["backpressure"]), "starts time_s");
     assert_eq!(keys(&document["spouts"]), "acked complete_latency_us failed pending timed_out");
     assert_eq!(keys(&document["spouts"]["complete_latency_us"]), "max p50 p90 p99 p999");
     assert_eq!(keys(&document["backpressure"]), "starts time_s");
