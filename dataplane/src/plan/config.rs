@@ -35,7 +35,7 @@ pub enum ValueKind {
     Choice(&'static [&'static str]),
     /// `none`, `auto` or a list of processors such as `0,2-5`.
     Processors,
-    /// A decimal number from 0.
+    /// A decimal number from 0, in thousandths.
     Decimal,
 }
 
@@ -281,7 +281,7 @@ impl ValueKind {
             Self::Bytes(low, high) => format!("a number of bytes from {low} to {high}, such as 64MiB"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Processors => "`none`, `auto` or processors such as `0,2-5`".to_owned(),
-            Self::Decimal => "a decimal number from 0, such as 0.5".to_owned(),
+            Self::Decimal => "a decimal number from 0 with at most three decimals, such as 0.5".to_owned(),
         }
     }
 }
@@ -303,8 +303,11 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn parse_decimal(text: &str) -> Option<u64> {
-    let value: f64 = text.parse().ok()?;
-    (value.is_finite() && (0.0..1e12).contains(&value)).then(|| (value * 1000.0).round() as u64)
+    let thousandths = text.parse::<f64>().ok()? * 1000.0;
+    let whole = thousandths.round();
+    // What is no whole number of thousandths is more off than the product of two that are is inexact.
+    let is_whole = (thousandths - whole).abs() <= whole * 1e-9;
+    ((0.0..1e15).contains(&whole) && is_whole).then_some(whole as u64)
 }
 
 /// The known key with the smallest edit distance, if that is small.
@@ -317,6 +320,18 @@ fn nearest(key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decimals_have_at_most_three_places() {
+        for (text, thousandths) in
+            [("0", 0), ("0.001", 1), ("0.5", 500), ("1.005", 1005), ("123456.789", 123_456_789)]
+        {
+            assert_eq!(parse_decimal(text), Some(thousandths), "{text}");
+        }
+        for text in ["0.0001", "0.0099999", "1.0005", "-1", "-0.001", "NaN", "inf", "1e13", ""] {
+            assert_eq!(parse_decimal(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn every_default_is_a_valid_value() {
