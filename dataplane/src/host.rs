@@ -8,7 +8,7 @@
 use crate::net::reactor::Reactor;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,11 @@ pub trait Virtual {
     /// Others may run before this returns, and some time passes: the caller has done a step of its work.
     fn step(&self);
 
-    /// Others run until something was [notified](Virtual::notify) or it is `until`. May return early.
-    fn wait(&self, until: Option<Instant>);
+    /// Others run until it is `until`, or what one of them did has made `ready` true. It is asked often, and must not wait.
+    fn wait(&self, until: Option<Instant>, ready: Box<dyn Fn() -> bool>);
 
-    /// Something has changed that somebody may wait for.
-    fn notify(&self);
+    /// Wakes the reactor whose [`wake_fd`](Reactor::wake_fd) this is.
+    fn ring(&self, wake_fd: BorrowedFd<'_>);
 
     /// Starts a thread of the present process.
     fn spawn(&self, body: Box<dyn FnOnce()>);
@@ -38,8 +38,6 @@ pub trait Virtual {
 
 thread_local! {
     static IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
-    /// How often an eventfd was written to.
-    static RINGS: Cell<u64> = const { Cell::new(0) };
     static HOST: RefCell<Option<Rc<dyn Virtual>>> = const { RefCell::new(None) };
 }
 
@@ -121,10 +119,10 @@ fn virtual_step() {
     }
 }
 
-/// Waits until something has changed, or until then. For those who wait for a word in memory; only on a virtual host.
-pub(crate) fn wait(until: Option<Instant>) {
+/// Waits until `ready`, or until then. Only on a virtual host.
+pub(crate) fn wait(until: Option<Instant>, ready: impl Fn() -> bool + 'static) {
     if let Some(host) = current() {
-        host.wait(until);
+        host.wait(until, Box::new(ready));
     }
 }
 
@@ -133,30 +131,16 @@ pub fn sleep(time: Duration) {
     let Some(host) = current() else { return std::thread::sleep(time) };
     let until = host.now() + time;
     while host.now() < until {
-        host.wait(Some(until));
+        host.wait(Some(until), Box::new(|| false));
     }
 }
 
-/// Adds to an eventfd.
-pub fn ring(eventfd: &impl AsFd) {
-    // Fails only when the counter is at its limit, and then its reader is awake.
-    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
-    if is_virtual() {
-        RINGS.set(RINGS.get() + 1);
-        notify();
-    }
-}
-
-/// How often somebody on this thread has [rung](ring) on a virtual host.
-pub(crate) fn rings() -> u64 {
-    RINGS.get()
-}
-
-/// Something has changed that another thread may sleep for.
-#[inline]
-pub fn notify() {
-    if let Some(host) = current() {
-        host.notify();
+/// Wakes the reactor whose [`wake_fd`](Reactor::wake_fd) this is.
+pub fn ring(wake_fd: &impl AsFd) {
+    match current() {
+        Some(host) => host.ring(wake_fd.as_fd()),
+        // Fails only when the counter is at its limit, and then its reader is awake.
+        None => drop(rustix::io::write(wake_fd, &1u64.to_ne_bytes())),
     }
 }
 

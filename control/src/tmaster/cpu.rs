@@ -1,9 +1,13 @@
 //! CPU time of processes on this host, from `/proc`.
 
+use egret_dataplane::host;
 use std::time::Duration;
 
-/// User and system time of a process so far, in seconds, as long as it is there.
+/// User and system time of a process so far, in seconds, as long as it is there. Processes of a virtual host have none.
 pub(crate) fn seconds(pid: u32) -> Option<f64> {
+    if host::is_virtual() {
+        return None;
+    }
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(parse(&stat)?.as_secs_f64())
 }

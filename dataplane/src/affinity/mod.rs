@@ -7,6 +7,7 @@ mod processors;
 
 pub use processors::{Processor, Processors};
 
+use crate::host;
 use crate::ids::ContainerId;
 use crate::plan::config::{self, Config};
 use tracing::warn;
@@ -68,16 +69,19 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
 }
 
 /// Turns that a thread without work spins before it sleeps: what the topology sets, and else none where all threads of a
-/// container share one processor, because whoever it waits for cannot run meanwhile.
+/// container share one processor, because whoever it waits for cannot run meanwhile. On a virtual host nobody can.
 #[must_use]
 pub fn spin_turns(config: &Config) -> u64 {
+    if host::is_virtual() {
+        return 0;
+    }
     let is_set = config.entries().any(|(key, _)| key == config::SPIN_TURNS);
     if is_set || Policy::of(config) == Policy::None { config.number(config::SPIN_TURNS) } else { 0 }
 }
 
 /// Pins the calling thread by `policy`, and later threads that it starts with it.
 pub fn pin(policy: &Policy, container: ContainerId) {
-    if *policy == Policy::None {
+    if *policy == Policy::None || host::is_virtual() {
         return;
     }
     let allowed = Processors::here();

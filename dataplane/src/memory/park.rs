@@ -71,9 +71,8 @@ impl Parker {
     /// As a futex does: the word alone says whether the sleep goes on.
     fn sleep_virtually(&self, timeout: Option<Duration>) {
         let until = timeout.map(|timeout| host::now() + timeout);
-        while self.word.get().load(Ordering::Relaxed) == ASLEEP && until.is_none_or(|at| host::now() < at) {
-            host::wait(until);
-        }
+        let word = self.word.clone();
+        host::wait(until, move || word.get().load(Ordering::Relaxed) != ASLEEP);
     }
 }
 
@@ -111,7 +110,7 @@ impl Waker {
         // The call fails only when the sleeper is awake anyway, and nobody waits.
         match &self.eventfd {
             Some(fd) => host::ring(fd),
-            None if host::is_virtual() => host::notify(),
+            None if host::is_virtual() => {}
             None => futex::wake(self.word.get()),
         }
     }

@@ -25,12 +25,11 @@ pub(super) enum Wake {
 }
 
 /// Why a thread has stopped.
-#[derive(Clone, Copy, Debug)]
 pub(super) enum Pause {
     /// It has done a step of its work and would go on.
     Step,
-    /// It waits until something changes, or until then.
-    Wait(Option<Instant>),
+    /// It waits until then, or until this says that it need not.
+    Wait(Option<Instant>, Box<dyn Fn() -> bool>),
     /// It is over.
     Ended,
 }

@@ -56,27 +56,28 @@ impl Wires {
         is_open && !idle && end.peer.is_some_and(room)
     }
 
-    /// Moves what can be moved at this time, and says whether something did. What was received goes into `pieces`, by its
-    /// place there.
+    /// Moves what can be moved at this time. What was received goes into `pieces`, by its place there.
     pub(super) fn poll(
         &mut self,
         endpoint: usize,
         now: u64,
         events: &mut Vec<Event>,
         pieces: &mut dyn FnMut(ConnId, Vec<u8>) -> Option<Event>,
-    ) -> bool {
+    ) {
+        self.endpoints[endpoint].has_news.set(false);
         let mut received = 0;
-        let mut moved = false;
         for id in self.endpoints[endpoint].ends.clone() {
-            moved |= self.move_out(id, now, events);
-            moved |= self.take_in(id, now, &mut received, events, pieces);
+            self.move_out(id, now, events);
+            self.take_in(id, now, &mut received, events, pieces);
         }
-        events.append(&mut self.endpoints[endpoint].pending);
-        moved || !events.is_empty()
+        let place = &mut self.endpoints[endpoint];
+        events.append(&mut place.pending);
+        if std::mem::take(&mut place.was_rung) {
+            events.push(Event::Woken);
+        }
     }
 
-    fn move_out(&mut self, id: EndId, now: u64, events: &mut Vec<Event>) -> bool {
-        let mut moved = false;
+    fn move_out(&mut self, id: EndId, now: u64, events: &mut Vec<Event>) {
         while self.can_move(id)
             && let Some(peer) = self.ends[id].peer
         {
@@ -84,14 +85,11 @@ impl Wires {
                 if let Phase::Flushing { told, .. } = &mut self.ends[id].phase {
                     *told = true;
                 }
-                self.push(peer, Arrival::Closed(Why::Peer), now);
-                return true;
+                return self.push(peer, Arrival::Closed(Why::Peer), now);
             };
             self.push(peer, Arrival::Bytes(encode(&frame)), now);
             events.extend(frame.token.map(|token| Event::Sent { conn: ConnId(id as u64), token }));
-            moved = true;
         }
-        moved
     }
 
     fn take_in(
@@ -101,21 +99,18 @@ impl Wires {
         received: &mut usize,
         events: &mut Vec<Event>,
         pieces: &mut dyn FnMut(ConnId, Vec<u8>) -> Option<Event>,
-    ) -> bool {
+    ) {
         let conn = ConnId(id as u64);
-        let mut took = false;
         if let Phase::Flushing { until_ns, .. } = self.ends[id].phase
             && until_ns <= now
         {
-            self.gone(id, CloseReason::Local, now);
-            return true;
+            return self.gone(id, CloseReason::Local, now);
         }
         while *received < MAX_PIECES
             && self.ends[id].arrivals.front().is_some_and(|(at, _)| *at <= now)
             && !self.is_held(id)
         {
             let Some((_, arrival)) = self.ends[id].arrivals.pop_front() else { break };
-            took = true;
             let flushing = matches!(self.ends[id].phase, Phase::Flushing { .. });
             match arrival {
                 Arrival::Accepted(listener) => {
@@ -129,7 +124,7 @@ impl Wires {
                 }
                 Arrival::Files(_) => {}
                 Arrival::Bytes(bytes) => {
-                    self.ends[id].arriving -= bytes.len();
+                    self.taken(id, bytes.len());
                     if !flushing {
                         *received += 1;
                         let piece = self.some_of(id, bytes);
@@ -140,7 +135,14 @@ impl Wires {
                 Arrival::Closed(why) => self.gone(id, why.reason(), now),
             }
         }
-        took
+    }
+
+    /// So many bytes are off the wire, which has room for others.
+    fn taken(&mut self, id: EndId, bytes: usize) {
+        self.ends[id].arriving -= bytes;
+        if let Some(peer) = self.ends[id].peer {
+            self.touch(self.ends[peer].endpoint);
+        }
     }
 
     /// What is received of a piece at once; the rest stays.
@@ -173,7 +175,7 @@ impl Wires {
         while self.ends[id].arrivals.front().is_some_and(|(at, _)| *at <= now) {
             match self.ends[id].arrivals.pop_front().map(|(_, arrival)| arrival) {
                 Some(Arrival::Bytes(bytes)) => {
-                    self.ends[id].arriving -= bytes.len();
+                    self.taken(id, bytes.len());
                     return Ok(Some(bytes));
                 }
                 Some(Arrival::Files(passed)) => files.extend(passed),

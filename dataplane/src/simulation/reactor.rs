@@ -6,7 +6,7 @@ use crate::host;
 use crate::net::link::{HEADER_BYTES, Outgoing};
 use crate::net::local::{ANSWER_TIMEOUT, answer_len};
 use crate::net::reactor::{Answer, ConnId, Event, IntroductionError, ListenerId, Reactor, RecvBuf};
-use rustix::event::EventfdFlags;
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,28 +20,24 @@ pub(super) struct WireReactor {
     endpoint: usize,
     /// By the index of a [`RecvBuf`].
     buffers: Vec<Option<Vec<u8>>>,
-    wake: Option<OwnedFd>,
-    /// Whether somebody may have written to it since it was read.
-    rings: u64,
+    doorbell: Option<OwnedFd>,
+    /// Something has changed since it polled last.
+    has_news: Rc<Cell<bool>>,
 }
 
 impl WireReactor {
-    pub(super) fn new(world: Weak<World>, endpoint: usize) -> Self {
-        Self { world, endpoint, buffers: Vec::new(), wake: doorbell().ok(), rings: 0 }
+    pub(super) fn new(
+        world: Weak<World>,
+        endpoint: usize,
+        doorbell: Option<OwnedFd>,
+        has_news: Rc<Cell<bool>>,
+    ) -> Self {
+        Self { world, endpoint, buffers: Vec::new(), doorbell, has_news }
     }
 
     /// The world; what its last breath leaves behind needs no answer.
     fn world(&self) -> io::Result<Rc<World>> {
         self.world.upgrade().ok_or_else(|| io::Error::other("the simulated world is over"))
-    }
-
-    fn was_woken(&mut self) -> bool {
-        let rings = host::rings();
-        if std::mem::replace(&mut self.rings, rings) == rings {
-            return false;
-        }
-        let mut count = [0; 8];
-        self.wake.as_ref().is_some_and(|wake| rustix::io::read(wake, &mut count).is_ok())
     }
 
     fn look(&mut self, world: &World, events: &mut Vec<Event>) {
@@ -56,12 +52,13 @@ impl WireReactor {
             Some(Event::Received { conn, buf })
         };
         let now = world.now_ns();
-        if world.wires.borrow_mut().poll(self.endpoint, now, events, &mut keep) {
-            host::notify();
-        }
-        if self.was_woken() {
-            events.push(Event::Woken);
-        }
+        world.wires.borrow_mut().poll(self.endpoint, now, events, &mut keep);
+    }
+
+    /// Lets others run until there is something to look at or it is `due`.
+    fn wait(&self, due: Option<Instant>) {
+        let has_news = self.has_news.clone();
+        host::wait(due, move || has_news.get());
     }
 
     /// Waits for the answer on a connection of which nobody knows yet.
@@ -86,7 +83,8 @@ impl WireReactor {
             if !came {
                 let due = world.wires.borrow().due_at(id);
                 let due = due.map(|at| host::now() + Duration::from_nanos(at.saturating_sub(world.now_ns())));
-                host::wait(due.into_iter().chain([deadline]).min());
+                self.has_news.set(false);
+                self.wait(due.into_iter().chain([deadline]).min());
             }
         }
     }
@@ -124,11 +122,9 @@ impl Reactor for WireReactor {
         let id = world.wires.borrow_mut().connect_local(self.endpoint, &folder.join(name), now);
         let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionRefused))?;
         world.wires.borrow_mut().send_now(id, frame, Vec::new(), now);
-        host::notify();
         let answer = self.await_answer(&world, id);
         if answer.is_err() {
             world.wires.borrow_mut().forget(id, world.now_ns());
-            host::notify();
         }
         Ok((ConnId(id as u64), answer?))
     }
@@ -146,14 +142,12 @@ impl Reactor for WireReactor {
         let files = files.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<Vec<_>>>()?;
         let world = self.world()?;
         let sent = world.wires.borrow_mut().send_now(conn.0 as usize, frame, files, world.now_ns());
-        host::notify();
         if sent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     }
 
     fn connect(&mut self, address: SocketAddr) -> io::Result<ConnId> {
         let world = self.world()?;
         let id = world.wires.borrow_mut().connect(self.endpoint, address, world.now_ns());
-        host::notify();
         Ok(ConnId(id as u64))
     }
 
@@ -178,7 +172,6 @@ impl Reactor for WireReactor {
     fn close(&mut self, conn: ConnId) {
         if let Ok(world) = self.world() {
             world.wires.borrow_mut().close(conn.0 as usize, world.now_ns());
-            host::notify();
         }
     }
 
@@ -189,8 +182,7 @@ impl Reactor for WireReactor {
     }
 
     fn wake_fd(&self) -> io::Result<OwnedFd> {
-        let wake = self.wake.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        wake.try_clone()
+        self.doorbell.as_ref().ok_or(io::ErrorKind::NotConnected)?.try_clone()
     }
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -206,7 +198,7 @@ impl Reactor for WireReactor {
             let now = world.now_ns();
             let due = world.wires.borrow().next_due(self.endpoint, now);
             let due = due.map(|at| host::now() + Duration::from_nanos(at.saturating_sub(now)));
-            host::wait(due.into_iter().chain(deadline).min());
+            self.wait(due.into_iter().chain(deadline).min());
         }
     }
 
@@ -217,9 +209,4 @@ impl Reactor for WireReactor {
     fn recycle(&mut self, buf: RecvBuf) {
         self.buffers[buf.index as usize] = None;
     }
-}
-
-/// A descriptor that processes write to, to wake this one.
-pub(super) fn doorbell() -> io::Result<OwnedFd> {
-    Ok(rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
 }

@@ -9,11 +9,13 @@ use super::dice::Dice;
 use super::flow::encode;
 use crate::net::link::Outgoing;
 use crate::net::reactor::{CloseReason, ConnId, Event, ListenerId};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// A simulated machine.
@@ -103,6 +105,10 @@ pub(super) struct Endpoint {
     pub(super) ends: Vec<EndId>,
     pub(super) pending: Vec<Event>,
     pub(super) listeners: u32,
+    /// Something has changed since it polled last.
+    pub(super) has_news: Rc<Cell<bool>>,
+    /// Somebody has rung its doorbell.
+    pub(super) was_rung: bool,
 }
 
 pub(super) struct Wires {
@@ -134,7 +140,30 @@ impl Wires {
     }
 
     pub(super) fn add_endpoint(&mut self, host: HostId) {
-        self.endpoints.push(Endpoint { host, ends: Vec::new(), pending: Vec::new(), listeners: 0 });
+        self.endpoints.push(Endpoint {
+            host,
+            ends: Vec::new(),
+            pending: Vec::new(),
+            listeners: 0,
+            has_news: Rc::default(),
+            was_rung: false,
+        });
+    }
+
+    /// The process at this endpoint has to look again.
+    pub(super) fn touch(&self, endpoint: usize) {
+        self.endpoints[endpoint].has_news.set(true);
+    }
+
+    /// Every process has to look again.
+    pub(super) fn touch_all(&self) {
+        self.endpoints.iter().for_each(|endpoint| endpoint.has_news.set(true));
+    }
+
+    /// Somebody rings the doorbell of an endpoint.
+    pub(super) fn ring(&mut self, endpoint: usize) {
+        self.endpoints[endpoint].was_rung = true;
+        self.touch(endpoint);
     }
 
     fn next_listener(&mut self, endpoint: usize) -> ListenerId {
@@ -209,6 +238,8 @@ impl Wires {
             self.trace = (self.trace ^ now ^ (bytes.len() as u64) << 40).wrapping_mul(0x0000_0100_0000_01b3);
         }
         end.arrivals.push_back((after.max(now + delay), what));
+        let endpoint = end.endpoint;
+        self.touch(endpoint);
     }
 
     pub(super) fn send(&mut self, id: EndId, frame: Outgoing) {
@@ -263,6 +294,7 @@ impl Wires {
         place.pending.extend(tokens.into_iter().map(|token| Event::Sent { conn, token }));
         place.pending.push(Event::Closed { conn, reason });
         place.ends.retain(|&other| other != id);
+        self.touch(endpoint);
         if let Some(peer) = peer.filter(|_| !was_told) {
             self.push(peer, Arrival::Closed(Why::Peer), now);
         }

@@ -9,7 +9,10 @@ use super::reactor::WireReactor;
 use super::wires::{HostId, Weather, Wires};
 use crate::host::{self, Killed, Virtual};
 use crate::net::reactor::Reactor;
+use rustix::fs::MemfdFlags;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -55,12 +58,11 @@ struct Thread {
     result: Rc<Cell<Option<Outcome>>>,
 }
 
-#[derive(Clone, Copy)]
 enum State {
     /// Goes on at this time.
     Ready(u64),
-    /// Goes on when the count of notifications is another, or at this time.
-    Waiting { seen: u64, until_ns: Option<u64> },
+    /// Goes on at this time, or when this says so.
+    Waiting { until_ns: Option<u64>, ready: Box<dyn Fn() -> bool> },
 }
 
 /// See the [module](super).
@@ -68,7 +70,6 @@ pub struct World {
     own: Weak<World>,
     start: Instant,
     now_ns: Cell<u64>,
-    notified: Cell<u64>,
     dice: RefCell<Dice>,
     randomness: RefCell<Dice>,
     processes: RefCell<Vec<Process>>,
@@ -76,6 +77,8 @@ pub struct World {
     ended: RefCell<Vec<ProcessId>>,
     running: Cell<Option<ProcessId>>,
     trace: Cell<u64>,
+    /// Whom a doorbell wakes, by the number of its file.
+    doorbells: RefCell<BTreeMap<u64, usize>>,
     pub(super) wires: RefCell<Wires>,
 }
 
@@ -90,7 +93,6 @@ impl World {
             own: own.clone(),
             start: Instant::now(),
             now_ns: Cell::new(0),
-            notified: Cell::new(0),
             dice: RefCell::new(dice),
             randomness: RefCell::new(randomness),
             processes: RefCell::default(),
@@ -98,6 +100,7 @@ impl World {
             ended: RefCell::default(),
             running: Cell::new(None),
             trace: Cell::new(seed),
+            doorbells: RefCell::default(),
             wires: RefCell::new(Wires::new(wires)),
         })
     }
@@ -195,12 +198,13 @@ impl World {
     /// No process is held up any more.
     pub fn resume_all(&self) {
         self.processes.borrow_mut().iter_mut().for_each(|process| process.paused_until_ns = 0);
-        self.notify();
     }
 
     /// How the network is from now on.
     pub fn set_weather(&self, weather: Weather) {
-        self.wires.borrow_mut().weather = weather;
+        let mut wires = self.wires.borrow_mut();
+        wires.weather = weather;
+        wires.touch_all();
     }
 
     /// Nothing gets from one host to the other until it is [healed](Self::heal); the other way it may.
@@ -210,15 +214,14 @@ impl World {
 
     /// Everything gets everywhere again.
     pub fn heal(&self) {
-        self.wires.borrow_mut().cut.clear();
-        self.notify();
+        let mut wires = self.wires.borrow_mut();
+        wires.cut.clear();
+        wires.touch_all();
     }
 
     /// Breaks some connection between different processes, and says whether there is one.
     pub fn reset_some(&self) -> bool {
-        let reset = self.wires.borrow_mut().reset_some(self.now_ns.get());
-        self.notify();
-        reset
+        self.wires.borrow_mut().reset_some(self.now_ns.get())
     }
 
     /// Lets one thread run, or moves the clock, but not past `deadline`.
@@ -239,16 +242,16 @@ impl World {
 
     /// Who is next, and when: one of those who go on first.
     fn next(&self) -> Option<(usize, u64)> {
-        let (now, notified) = (self.now_ns.get(), self.notified.get());
+        let now = self.now_ns.get();
         let processes = self.processes.borrow();
         let mut dice = self.dice.borrow_mut();
         let mut best: Option<(usize, u64)> = None;
         let mut alike = 0;
         for (index, thread) in self.threads.borrow().iter().enumerate() {
-            let due = match thread.state {
-                State::Ready(at_ns) => at_ns,
-                State::Waiting { seen, .. } if seen != notified => now,
-                State::Waiting { until_ns: Some(at_ns), .. } => at_ns,
+            let due = match &thread.state {
+                State::Ready(at_ns) => *at_ns,
+                State::Waiting { ready, .. } if ready() => now,
+                State::Waiting { until_ns: Some(at_ns), .. } => *at_ns,
                 State::Waiting { until_ns: None, .. } => continue,
             };
             let due = due.max(now).max(processes[thread.process.0].paused_until_ns);
@@ -271,7 +274,7 @@ impl World {
             (thread.process, thread.coroutine.take())
         };
         let Some(mut coroutine) = coroutine else { return };
-        let seen = self.notified.get();
+        self.note(self.now_ns.get() ^ (index as u64) << 48 ^ (process.0 as u64) << 32);
         self.running.set(Some(process));
         let paused = {
             let _entered = self.own.upgrade().map(|own| host::enter(own));
@@ -280,17 +283,12 @@ impl World {
         self.running.set(None);
         let state = match paused {
             Pause::Step => State::Ready(self.now_ns.get() + self.step_time(process)),
-            Pause::Wait(until) => State::Waiting {
-                // What it did itself since it was woken it knows; what others do comes after this.
-                seen: self.notified.get(),
-                until_ns: until.map(|at| at.saturating_duration_since(self.start).as_nanos() as u64),
-            },
+            Pause::Wait(until, ready) => {
+                let until_ns = until.map(|at| at.saturating_duration_since(self.start).as_nanos() as u64);
+                State::Waiting { until_ns, ready }
+            }
             Pause::Ended => return self.thread_ended(index),
         };
-        let is_news = matches!(paused, Pause::Step) || seen != self.notified.get();
-        if is_news {
-            self.note(self.now_ns.get() ^ (index as u64) << 48 ^ (process.0 as u64) << 32);
-        }
         let thread = &mut self.threads.borrow_mut()[index];
         (thread.coroutine, thread.state) = (Some(coroutine), state);
     }
@@ -301,7 +299,6 @@ impl World {
         if thread.is_main || matches!(outcome, Outcome::Panicked(_)) {
             self.end(thread.process, outcome);
         }
-        self.notify();
     }
 
     fn end(&self, process: ProcessId, outcome: Outcome) {
@@ -320,8 +317,11 @@ impl World {
             let _ = coroutine.resume(Wake::Die);
         }
         self.wires.borrow_mut().endpoint_died(process.0, self.now_ns.get());
-        self.notify();
     }
+}
+
+fn number_of(file: BorrowedFd<'_>) -> Option<u64> {
+    rustix::fs::fstat(file).ok().map(|stat| stat.st_ino)
 }
 
 fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
@@ -345,12 +345,15 @@ impl Virtual for World {
         pause(Pause::Step);
     }
 
-    fn wait(&self, until: Option<Instant>) {
-        pause(Pause::Wait(until));
+    fn wait(&self, until: Option<Instant>, ready: Box<dyn Fn() -> bool>) {
+        pause(Pause::Wait(until, ready));
     }
 
-    fn notify(&self) {
-        self.notified.set(self.notified.get() + 1);
+    fn ring(&self, wake_fd: BorrowedFd<'_>) {
+        let endpoint = number_of(wake_fd).and_then(|number| self.doorbells.borrow().get(&number).copied());
+        if let Some(endpoint) = endpoint {
+            self.wires.borrow_mut().ring(endpoint);
+        }
     }
 
     fn spawn(&self, body: Box<dyn FnOnce()>) {
@@ -365,6 +368,12 @@ impl Virtual for World {
 
     fn reactor(&self) -> Box<dyn Reactor> {
         let endpoint = self.running.get().map_or(0, |process| process.0);
-        Box::new(WireReactor::new(self.own.clone(), endpoint))
+        // Whoever is handed a copy of this file knows its number, and nobody else's file has the same while one is open.
+        let doorbell = rustix::fs::memfd_create("doorbell", MemfdFlags::CLOEXEC).ok();
+        if let Some(number) = doorbell.as_ref().and_then(|file| number_of(file.as_fd())) {
+            self.doorbells.borrow_mut().insert(number, endpoint);
+        }
+        let has_news = self.wires.borrow().endpoints[endpoint].has_news.clone();
+        Box::new(WireReactor::new(self.own.clone(), endpoint, doorbell, has_news))
     }
 }

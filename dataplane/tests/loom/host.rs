@@ -11,8 +11,6 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-pub(crate) fn wait(_: Option<Instant>) {}
-
-pub(crate) fn notify() {}
+pub(crate) fn wait(_: Option<Instant>, _: impl Fn() -> bool + 'static) {}
 
 pub(crate) fn ring(_: &impl AsFd) {}

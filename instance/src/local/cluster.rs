@@ -8,7 +8,7 @@ use crate::runtime::{self, Load};
 use crate::topology::Blueprint;
 use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::net::handshake::Secret;
-use egret_dataplane::plan::{PackingPlan, Topology, config};
+use egret_dataplane::plan::{PackingPlan, Topology};
 use egret_dataplane::simulation::{Dice, HostId, Outcome, ProcessId, Ran, World};
 use egret_dataplane::stmgr::{self, StmgrOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -83,15 +83,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The processes are started with the first turn. Of the configuration only what has no meaning in a simulated
-    /// world is changed.
+    /// The processes are started with the first turn.
     #[must_use]
-    pub fn new(world: Rc<World>, mut parts: Parts, seed: u64) -> Self {
-        let settings = &mut parts.blueprint.topology_mut().config;
-        for (key, value) in [(config::SPIN_TURNS, "0"), (config::AFFINITY, "none")] {
-            // Both are rightful.
-            let _ = settings.set(key, value);
-        }
+    pub fn new(world: Rc<World>, parts: Parts, seed: u64) -> Self {
         let topology = parts.blueprint.topology().clone();
         let seats = parts.packing.containers.iter().flat_map(|container| {
             let instances = container.tasks.iter().map(|task| Seat::Instance(task.task));

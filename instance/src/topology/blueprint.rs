@@ -99,11 +99,6 @@ impl Blueprint {
         &self.topology
     }
 
-    /// The topology, to complete what the code does not know: the program that it is, settings of the command line.
-    pub fn topology_mut(&mut self) -> &mut Topology {
-        &mut self.topology
-    }
-
     /// The functions of its custom groupings.
     #[must_use]
     pub fn customs(&self) -> &[CustomGrouping] {

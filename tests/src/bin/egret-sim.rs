@@ -2,25 +2,29 @@
 
 use egret_dataplane::mutants::{self, Mutant};
 use egret_tests::random::Random;
-use egret_tests::sim::{Scenario, regression_seeds, run};
+use egret_tests::sim::{Run, Scenario, regression_seeds, run};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--regressions] [-v]
+usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--regressions] [-v]
   --seed S        the first seed; a fresh one when it is not given
   --seeds N       how many seeds (1)
   --minutes M     faults for at most so many simulated minutes (10)
   --for SECONDS   goes on with seeds for so long in real time
+  --jobs J        so many seeds at a time (as many as there are processors)
   --regressions   the seeds that found something before
   --mutant NAME   with a planted bug awake
   -v              what happened, fault by fault; twice: what the processes log";
 
 struct Options {
-    /// Each with its minutes.
+    /// Each with its minutes; the next one is the last.
     seeds: Vec<(u64, u64)>,
     minutes: u64,
     until: Option<Duration>,
+    jobs: usize,
+    mutant: Option<Mutant>,
     verbose: u32,
 }
 
@@ -38,45 +42,80 @@ fn main() -> ExitCode {
     explore(&options)
 }
 
+/// What came of all seeds.
+#[derive(Default)]
+struct Sum {
+    ran: u64,
+    failed: u64,
+    simulated: Duration,
+    executed: u64,
+    turns: u64,
+}
+
 fn explore(options: &Options) -> ExitCode {
     let begun = Instant::now();
-    let (mut ran, mut simulated, mut executed, mut failed) = (0u64, Duration::ZERO, 0, 0);
-    let mut seeds = options.seeds.clone();
-    while let Some((seed, minutes)) = seeds.pop() {
-        if options.until.is_some_and(|until| begun.elapsed() >= until) {
-            break;
-        }
-        if options.until.is_some() && seeds.is_empty() {
-            seeds.push((seed.wrapping_add(1), minutes));
-        }
-        let result = run(Scenario::new(seed, Duration::from_secs(60 * minutes)));
-        (ran, simulated, executed) = (ran + 1, simulated + result.took, executed + result.executed);
-        if options.verbose > 0 {
-            result.log.iter().for_each(|line| println!("{line}"));
-            println!(
-                "seed {seed}: trace {:016x}, {:?}, {} executed",
-                result.trace, result.took, result.executed
-            );
-        }
-        if !result.violations.is_empty() {
-            failed += 1;
-            println!("seed {seed} failed:");
-            result.violations.iter().for_each(|violation| println!("  {violation}"));
-            println!(
-                "  replay: cargo run -p egret-tests --bin egret-sim -- --seed {seed} --minutes {minutes} -v"
-            );
-        }
+    let seeds = Mutex::new(options.seeds.clone());
+    let sum = Mutex::new(Sum::default());
+    if let Some((seed, minutes)) = options.seeds.last() {
+        println!("the first seed is {seed}, of {minutes} minutes");
     }
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                mutants::wake(options.mutant);
+                while let Some((seed, minutes)) = next(&seeds, options, begun) {
+                    let result = run(Scenario::new(seed, Duration::from_secs(60 * minutes)));
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    tell(&mut sum, &result, seed, minutes, options.verbose > 0);
+                }
+            });
+        }
+    });
+    let Sum { ran, failed, simulated, executed, turns } =
+        sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (real, hours) = (begun.elapsed().as_secs_f64(), simulated.as_secs_f64() / 3600.0);
     println!(
-        "{ran} seeds, {failed} failed; {hours:.1} simulated hours, {executed} tuples executed, {real:.1} s"
+        "{ran} seeds, {failed} failed; {hours:.1} simulated hours, {executed} tuples executed, {turns} turns, {real:.1} s"
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn next(seeds: &Mutex<Vec<(u64, u64)>>, options: &Options, begun: Instant) -> Option<(u64, u64)> {
+    if options.until.is_some_and(|until| begun.elapsed() >= until) {
+        return None;
+    }
+    let mut seeds = seeds.lock().unwrap_or_else(PoisonError::into_inner);
+    let (seed, minutes) = seeds.pop()?;
+    if options.until.is_some() && seeds.is_empty() {
+        seeds.push((seed.wrapping_add(1), minutes));
+    }
+    Some((seed, minutes))
+}
+
+fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, verbose: bool) {
+    sum.ran += 1;
+    sum.simulated += result.took;
+    sum.executed += result.executed;
+    sum.turns += result.turns;
+    if verbose {
+        result.log.iter().for_each(|line| println!("{line}"));
+        let Run { trace, took, executed, turns, .. } = result;
+        println!("seed {seed}: trace {trace:016x}, {took:?}, {executed} executed, {turns} turns");
+    }
+    if !result.violations.is_empty() {
+        sum.failed += 1;
+        println!("seed {seed} failed:");
+        result.violations.iter().for_each(|violation| println!("  {violation}"));
+        println!(
+            "  replay: cargo run -p egret-tests --bin egret-sim -- --seed {seed} --minutes {minutes} -v"
+        );
+    }
+}
+
 fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let (mut seed, mut count, mut regressions) = (Random::seed(), 1, false);
-    let mut options = Options { seeds: Vec::new(), minutes: 10, until: None, verbose: 0 };
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut options = Options { seeds: Vec::new(), minutes: 10, until: None, jobs, mutant: None, verbose: 0 };
     while let Some(arg) = args.next() {
         let mut number = || {
             let value = args.next().ok_or_else(|| format!("{arg} needs a number"))?;
@@ -87,13 +126,13 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seeds" => count = number()?,
             "--minutes" => options.minutes = number()?,
             "--for" => options.until = Some(Duration::from_secs(number()?)),
+            "--jobs" => options.jobs = number()?.max(1) as usize,
             "--regressions" => regressions = true,
             "--mutant" => {
                 let name = args.next().unwrap_or_default();
                 let mutant = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-                mutants::wake(Some(
-                    mutant.ok_or_else(|| format!("there is no mutant `{name}`: {:?}", Mutant::ALL))?,
-                ));
+                let known = || format!("there is no mutant `{name}`: {:?}", Mutant::ALL);
+                options.mutant = Some(mutant.ok_or_else(known)?);
             }
             "-v" => options.verbose += 1,
             "-vv" => options.verbose += 2,

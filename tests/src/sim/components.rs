@@ -1,7 +1,7 @@
 //! The spouts and bolts of a scenario.
 
 use super::journal::{Item, Journal};
-use super::scenario::{Grouping, Mode, Part, Scenario};
+use super::scenario::{Grouping, Part, Scenario};
 use egret::collector::Held;
 use egret::{
     Blueprint, Bolt, BoltCollector, Context, Input, Next, Spout, SpoutCollector, TaskId, TopologyBuilder,
@@ -155,8 +155,12 @@ impl Spout for Source {
             emits.again.push_back(id);
             return Err(error);
         }
-        let wait = common.part().wait;
-        Ok(if wait.is_zero() || !common.calls.is_multiple_of(4) { Next::Emitted } else { Next::Wait(wait) })
+        let (wait, burst) = (common.part().wait, common.part().burst);
+        Ok(if wait.is_zero() || !common.calls.is_multiple_of(burst) {
+            Next::Emitted
+        } else {
+            Next::Wait(wait)
+        })
     }
 
     fn ack(&mut self, (_, root): (u64, u64)) {
@@ -202,11 +206,7 @@ impl Bolt for Relay {
         common.journal.execute(common.task, common.process, item, fields_of);
         common.work();
         let fail_every = common.part().fail_every;
-        if fail_every > 0
-            && item.root > 0
-            && common.scenario.mode == Mode::AtLeastOnce
-            && common.calls.is_multiple_of(fail_every)
-        {
+        if fail_every > 0 && common.calls.is_multiple_of(fail_every) && common.journal.may_fail(item.root) {
             return out.fail(input);
         }
         let copies = common.copies();

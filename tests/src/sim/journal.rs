@@ -30,6 +30,8 @@ struct Root {
     spout: u32,
     process: u32,
     id: u64,
+    /// Its id was emitted before.
+    is_again: bool,
     /// Copies that exist and were not acked.
     open: i64,
     ending: Option<Ending>,
@@ -94,6 +96,17 @@ impl Journal {
         self.book().executed
     }
 
+    /// How far everyone has come, for people.
+    pub(super) fn progress(&self) -> String {
+        let book = self.book();
+        let spout = |(task, place): (&u32, &SpoutPlace)| {
+            format!("spout task {task} has emitted {} ids, {} are acked", place.next, place.acked.len())
+        };
+        let spouts: Vec<String> = book.spouts.iter().map(spout).collect();
+        let finished: Vec<&u32> = book.finished.keys().collect();
+        format!("{}; bolt tasks that have finished: {finished:?}", spouts.join("; "))
+    }
+
     /// The ids that a process of a spout task still has to emit, and the first that was never emitted.
     pub(super) fn to_emit(&self, task: TaskId, mode: Mode) -> (Vec<u64>, u64) {
         let mut book = self.book();
@@ -110,10 +123,17 @@ impl Journal {
     pub(super) fn begin(&self, task: TaskId, process: u32, id: u64, copies: u64) -> u64 {
         let mut book = self.book();
         let place = book.spouts.entry(task.0).or_default();
+        let is_again = id < place.next;
         place.next = place.next.max(id + 1);
         book.sent += copies;
-        book.roots.push(Root { spout: task.0, process, id, open: copies as i64, ending: None });
+        book.roots.push(Root { spout: task.0, process, id, is_again, open: copies as i64, ending: None });
         book.roots.len() as u64
+    }
+
+    /// Whether a bolt may fail a root on purpose. Only once for an id: a large tree would hardly ever be done otherwise.
+    pub(super) fn may_fail(&self, root: u64) -> bool {
+        let mut book = self.book();
+        book.mode == Some(Mode::AtLeastOnce) && book.root(root).is_some_and(|root| !root.is_again)
     }
 
     /// The emission did not come about.

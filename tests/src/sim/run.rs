@@ -18,6 +18,10 @@ use std::time::Duration;
 /// time out after up to 30 s, some of them several times.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
+/// Turns of a run at most: several times what any needs. One that never ends without time passing would not be noticed
+/// otherwise.
+const MAX_TURNS: u64 = 50_000_000;
+
 /// What became of a scenario.
 #[derive(Debug)]
 pub struct Run {
@@ -31,6 +35,8 @@ pub struct Run {
     pub took: Duration,
     /// Copies of tuples that were executed.
     pub executed: u64,
+    /// How often the simulator chose who goes on.
+    pub turns: u64,
 }
 
 /// Runs a scenario.
@@ -59,70 +65,95 @@ pub fn run(scenario: Scenario) -> Run {
         step: Box::new(move |_| Duration::from_nanos(1000 * speeds.between(1, spread))),
         restart_delay: Box::new(|dice| Duration::from_millis(dice.between(1, 2000))),
     };
-    let mut faults = Faults::new(&scenario, &state, control.clone());
-    let mut cluster = Cluster::new(World::new(scenario.seed), parts, scenario.seed);
-    let (max_delay, min_delay) = (scenario.max_delay, Duration::from_micros(20));
+    let faults = Faults::new(&scenario, &state, control.clone());
+    let cluster = Cluster::new(World::new(scenario.seed), parts, scenario.seed);
     cluster.world().set_weather(Weather {
-        min_delay,
-        max_delay,
+        min_delay: Duration::from_micros(20),
+        max_delay: scenario.max_delay,
         pieces: scenario.has_faults,
         ..Weather::default()
     });
-    suffer(&scenario, &control, &mut cluster, &mut faults);
-    complete(&scenario, &control, &mut cluster, &mut faults, &journal);
-    let trace = cluster.world().trace() ^ journal.trace();
-    let (took, executed) = (cluster.world().now(), journal.executed());
-    drop(cluster);
-    Run { violations: journal.violations(), log: faults.log, trace, took, executed }
+    let mut stage = Stage { scenario, journal, control, cluster, faults, turns: 0 };
+    stage.suffer();
+    stage.complete();
+    stage.conclude()
 }
 
-/// The time of the faults.
-fn suffer(scenario: &Scenario, control: &SimControl, cluster: &mut Cluster, faults: &mut Faults) {
-    while cluster.world().now() < scenario.fault_time && !control.is_over() {
-        let gap = if scenario.has_faults { faults.gap() } else { scenario.fault_time };
-        let next = (cluster.world().now() + gap).min(scenario.fault_time);
-        while !control.is_over() && !cluster.turn(next) {}
-        if scenario.has_faults && next < scenario.fault_time && !control.is_over() {
-            faults.strike(cluster);
-        }
-    }
+struct Stage {
+    scenario: Arc<Scenario>,
+    journal: Journal,
+    control: Rc<SimControl>,
+    cluster: Cluster,
+    faults: Faults,
+    turns: u64,
 }
 
-/// Everything is healed, and the topology completes.
-fn complete(
-    scenario: &Scenario,
-    control: &SimControl,
-    cluster: &mut Cluster,
-    faults: &mut Faults,
-    journal: &Journal,
-) {
-    let was_over = control.is_over();
-    // An instance that comes back too late finds no stmgr any more; its executor ends it.
-    let is_stmgr = |seat: &Seat| matches!(seat, Seat::Stmgr(_)) && cluster.process(*seat).is_some();
-    let stmgrs: Vec<Seat> = cluster.seats().into_iter().filter(is_stmgr).collect();
-    faults.heal(cluster);
-    let deadline = cluster.world().now() + PATIENCE;
-    while !control.is_over() {
-        if cluster.turn(deadline) {
-            let (waited_s, done) = (PATIENCE.as_secs(), cluster.done());
-            journal.violation(format!("not complete {waited_s} s after all was healed; done: {done:?}"));
-            return;
+impl Stage {
+    fn now(&self) -> Duration {
+        self.cluster.world().now()
+    }
+
+    /// Somebody goes on. Says whether nobody can before the deadline, or whether all this has taken too long.
+    fn turn(&mut self, deadline: Duration) -> bool {
+        self.turns += 1;
+        if self.turns == MAX_TURNS {
+            self.journal.violation(format!("not over after {MAX_TURNS} turns, at {:?}", self.now()));
+        }
+        self.cluster.turn(deadline) || self.turns >= MAX_TURNS
+    }
+
+    /// The time of the faults.
+    fn suffer(&mut self) {
+        let Scenario { has_faults, fault_time, .. } = *self.scenario;
+        while self.now() < fault_time && !self.control.is_over() && self.turns < MAX_TURNS {
+            let gap = if has_faults { self.faults.gap() } else { fault_time };
+            let next = (self.now() + gap).min(fault_time);
+            while !self.control.is_over() && !self.turn(next) {}
+            if has_faults && next < fault_time && !self.control.is_over() {
+                self.faults.strike(&mut self.cluster);
+            }
         }
     }
-    // Everyone else leaves, unless it was in the middle of a fault.
-    let deadline = cluster.world().now() + Duration::from_secs(60);
-    let is_left = |cluster: &Cluster| stmgrs.iter().any(|&seat| !cluster.is_done(seat));
-    while !was_over && is_left(cluster) {
-        if cluster.turn(deadline) {
-            journal.violation(format!("the tmaster has ended, and of all only these: {:?}", cluster.done()));
-            break;
+
+    /// Everything is healed, and the topology completes.
+    fn complete(&mut self) {
+        let was_over = self.control.is_over();
+        // An instance that comes back too late finds no stmgr any more; its executor ends it.
+        let is_stmgr = |seat: &Seat| matches!(seat, Seat::Stmgr(_)) && self.cluster.process(*seat).is_some();
+        let stmgrs: Vec<Seat> = self.cluster.seats().into_iter().filter(is_stmgr).collect();
+        self.faults.heal(&self.cluster);
+        let deadline = self.now() + PATIENCE;
+        while !self.control.is_over() {
+            if self.turn(deadline) {
+                let (waited_s, done) = (PATIENCE.as_secs(), self.cluster.done());
+                let what = format!("not complete {waited_s} s after all was healed; done: {done:?}");
+                return self.journal.violation(format!("{what}; {}", self.journal.progress()));
+            }
         }
-    }
-    for (seat, outcome) in cluster.crashes() {
-        // A process that is refused or that gives up says so with its exit code; none may panic.
-        if let Outcome::Panicked(what) = outcome {
-            journal.violation(format!("{seat:?} panicked: {what}"));
+        // Everyone else leaves, unless it was in the middle of a fault.
+        let deadline = self.now() + Duration::from_secs(60);
+        while !was_over && stmgrs.iter().any(|&seat| !self.cluster.is_done(seat)) {
+            if self.turn(deadline) {
+                let done = self.cluster.done();
+                return self
+                    .journal
+                    .violation(format!("the tmaster has ended, and of all only these: {done:?}"));
+            }
         }
+        self.journal.conclude(&self.scenario, !self.scenario.has_faults);
     }
-    journal.conclude(scenario, !scenario.has_faults);
+
+    fn conclude(self) -> Run {
+        for (seat, outcome) in self.cluster.crashes() {
+            // A process that is refused or that gives up says so with its exit code; none may panic.
+            if let Outcome::Panicked(what) = outcome {
+                self.journal.violation(format!("{seat:?} panicked: {what}"));
+            }
+        }
+        let Self { journal, cluster, faults, turns, .. } = self;
+        let trace = cluster.world().trace() ^ journal.trace();
+        let (took, executed) = (cluster.world().now(), journal.executed());
+        drop(cluster);
+        Run { violations: journal.violations(), log: faults.log, trace, took, executed, turns }
+    }
 }

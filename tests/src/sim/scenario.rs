@@ -24,6 +24,9 @@ pub(super) enum Grouping {
     Global,
 }
 
+/// Copies of tuples that are executed in a scenario at most, when nothing goes wrong.
+const MAX_EXECUTIONS: u64 = 20_000;
+
 const GROUPINGS: [Grouping; 6] = [
     Grouping::Shuffle,
     Grouping::LocalOrShuffle,
@@ -47,10 +50,11 @@ pub(super) struct Part {
     pub(super) takes: Duration,
     /// One call in so many takes a thousand times that; 0 for none.
     pub(super) slow_every: u64,
-    /// One root in so many fails the first time; 0 for none.
+    /// One call in so many fails its root, when that is the first emission of its id; 0 for none.
     pub(super) fail_every: u64,
-    /// What a spout waits after an emission, one time in four.
+    /// What a spout waits after so many emissions.
     pub(super) wait: Duration,
+    pub(super) burst: u64,
     /// Bytes that are added to each tuple of it.
     pub(super) padding: usize,
 }
@@ -90,7 +94,8 @@ impl Scenario {
         let has_faults = !dice.once_in(4);
         let fault_time =
             if has_faults { most.mul_f64(dice.between(1, 100) as f64 / 100.0) } else { most / 20 };
-        let parts = parts(dice, fault_time);
+        let mut parts = parts(dice);
+        pace(&mut parts, fault_time, dice);
         let gap_ms = *dice.choose(&[30, 200, 1000, 5000, 20_000]).unwrap_or(&1000);
         let tasks: u32 = parts.iter().map(|part| part.parallelism).sum();
         let mut number = |from: &[u64]| dice.choose(from).copied().unwrap_or(1);
@@ -124,12 +129,7 @@ impl Scenario {
 
     /// How many copies a tuple of this component has: one for each reader, or one for each of its tasks.
     pub(super) fn copies(&self, part: usize) -> u64 {
-        let readers =
-            self.parts.iter().flat_map(|reader| reader.inputs.iter().map(move |input| (reader, input)));
-        let of_it = readers.filter(|(_, (from, _))| *from == part);
-        of_it
-            .map(|(reader, (_, how))| if *how == Grouping::All { u64::from(reader.parallelism) } else { 1 })
-            .sum()
+        readers(&self.parts, part).map(|(_, copies)| copies).sum()
     }
 
     /// The topology's name.
@@ -158,13 +158,46 @@ impl Scenario {
     }
 }
 
-fn parts(dice: &mut Dice, fault_time: Duration) -> Vec<Part> {
-    let spouts = dice.between(1, 2) as usize;
-    let bolts = dice.between(1, 4) as usize;
-    (0..spouts + bolts).map(|index| part(dice, index, spouts, fault_time)).collect()
+/// Who reads a component, by index, and how many copies of each tuple it gets.
+fn readers(parts: &[Part], part: usize) -> impl Iterator<Item = (usize, u64)> {
+    let inputs = parts.iter().enumerate().flat_map(|(index, reader)| {
+        reader.inputs.iter().map(move |(from, how)| (index, reader.parallelism, *from, *how))
+    });
+    let of_it = inputs.filter(move |(_, _, from, _)| *from == part);
+    of_it.map(|(index, parallelism, _, how)| {
+        (index, if how == Grouping::All { parallelism.into() } else { 1 })
+    })
 }
 
-fn part(dice: &mut Dice, index: usize, spouts: usize, fault_time: Duration) -> Part {
+/// How many copies are executed for each that a component emits.
+fn executions(parts: &[Part], part: usize) -> u64 {
+    let further = |reader: usize| 1 + u64::from(parts[reader].fan_out) * executions(parts, reader);
+    readers(parts, part).map(|(reader, copies)| copies * further(reader)).sum()
+}
+
+/// Bounds what there is to do, and spreads some of it over the time of the faults, that of the first spout always:
+/// else they would come to a topology that has completed.
+fn pace(parts: &mut [Part], fault_time: Duration, dice: &mut Dice) {
+    let spouts: Vec<usize> = (0..parts.len()).filter(|&part| parts[part].count > 0).collect();
+    for &spout in &spouts {
+        let each = u64::from(parts[spout].parallelism) * executions(parts, spout);
+        let most = MAX_EXECUTIONS / spouts.len() as u64 / each.max(1);
+        parts[spout].count = parts[spout].count.min(most.max(1));
+        let burst = *dice.choose(&[1, 4, 4, 50]).unwrap_or(&4);
+        if dice.once_in(2) || spout == 0 {
+            parts[spout].burst = burst;
+            parts[spout].wait = fault_time * burst as u32 / parts[spout].count.max(burst) as u32;
+        }
+    }
+}
+
+fn parts(dice: &mut Dice) -> Vec<Part> {
+    let spouts = dice.between(1, 2) as usize;
+    let bolts = dice.between(1, 4) as usize;
+    (0..spouts + bolts).map(|index| part(dice, index, spouts)).collect()
+}
+
+fn part(dice: &mut Dice, index: usize, spouts: usize) -> Part {
     let is_spout = index < spouts;
     let count = *dice.choose(&[1, 20, 300, 1500]).unwrap_or(&20);
     let mut inputs: Vec<(usize, Grouping)> = Vec::new();
@@ -177,7 +210,6 @@ fn part(dice: &mut Dice, index: usize, spouts: usize, fault_time: Duration) -> P
             }
         }
     }
-    let is_spread = dice.once_in(2);
     Part {
         parallelism: dice.between(1, 3) as u32,
         inputs,
@@ -186,7 +218,8 @@ fn part(dice: &mut Dice, index: usize, spouts: usize, fault_time: Duration) -> P
         takes: Duration::from_micros(*dice.choose(&[0, 0, 5, 200]).unwrap_or(&0)),
         slow_every: *dice.choose(&[0, 0, 50]).unwrap_or(&0),
         fail_every: *dice.choose(&[0, 0, 40]).unwrap_or(&0),
-        wait: if is_spread { fault_time * 4 / count.max(4) as u32 } else { Duration::ZERO },
+        wait: Duration::ZERO,
+        burst: 1,
         padding: *dice.choose(&[0, 0, 100, 3000]).unwrap_or(&0),
     }
 }
