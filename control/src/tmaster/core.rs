@@ -12,7 +12,8 @@
 //!
 //! A tmaster that is restarted begins at 1 with the stored plan and the memory of the one before: stmgrs that registered
 //! go on relaying, and the next epoch is higher than any that it or they know. When all tasks have ended by then it begins
-//! at 5: stmgrs that have left already do not come back.
+//! at 5: stmgrs that have left already do not come back. One that was replaced goes on until it notices, and may stop stmgrs
+//! meanwhile; what it has heard of ends counts for the one that waits for them.
 //!
 //! A container belongs to the stmgr with the highest incarnation that has registered for it. Incarnations go on over
 //! restarts of the whole container, so an older one is a zombie: it is refused, and ends.
@@ -67,6 +68,8 @@ pub enum Event {
     Closed(PeerId),
     /// A process of the topology has used this much CPU time, in seconds.
     Cpu(ProcessRole, u32, f64),
+    /// These tasks have ended, as another tmaster of the topology has heard.
+    EndedElsewhere(BTreeSet<TaskId>),
     /// Time has passed.
     Tick,
 }
@@ -184,11 +187,22 @@ impl Tmaster {
             Event::Message(peer, message) => self.message(peer, message, now, effects),
             Event::Closed(peer) => self.closed(peer, now, effects),
             Event::Cpu(role, pid, seconds) => self.totals.cpu_sample(role, pid, seconds),
+            // Later its stmgrs are this one's, and tell it themselves.
+            Event::EndedElsewhere(tasks) => {
+                let is_waiting = self.is_waiting();
+                tasks.into_iter().filter(|_| is_waiting).for_each(|task| self.task_ended(task));
+            }
             Event::Tick => {
                 self.stop_if_all_ended(now, effects);
                 self.finish_stop(now, effects);
             }
         }
+    }
+
+    /// Whether it waits for its stmgrs.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.phase == Phase::Starting
     }
 
     /// To be called when all events at hand are taken in: what can wait until then is done once.

@@ -343,6 +343,29 @@ fn a_tmaster_restarted_during_the_stop_tells_who_is_left_and_does_not_wait_for_w
 }
 
 #[test]
+fn what_a_replaced_tmaster_hears_of_ends_counts_for_the_one_that_waits() {
+    let mut first = Bench::running();
+    let mut second = Bench { tmaster: Tmaster::new(setup(first.tmaster.plan.clone())), now: SECOND };
+    second.register(7, stmgr(2, 2, "h:2"));
+    first.says(1, Message::TaskEnded(TaskId(1)));
+    first.says(2, Message::TaskEnded(TaskId(2)));
+    let ended = first.tmaster.ended.clone();
+    assert_eq!(
+        second.event(Event::EndedElsewhere([TaskId(1)].into())).len(),
+        1,
+        "it is stored, and that is all"
+    );
+    second.event(Event::EndedElsewhere(ended));
+    assert_eq!(second.tick(SECOND)[0], set_state(&[7], RunState::Stopped), "container 1 has left already");
+    second.closed(7);
+    let effects = second.tick(STOP_DEADLINE);
+    assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Completed));
+    // One whose stmgrs have registered hears it from them.
+    let mut other = Bench::running();
+    assert_eq!(other.event(Event::EndedElsewhere([TaskId(1)].into())), []);
+}
+
+#[test]
 fn a_drain_ends_as_interrupted() {
     let mut bench = Bench::running();
     let effects = bench.says(99, Message::Request(Request::Drain));

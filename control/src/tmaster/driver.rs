@@ -9,10 +9,11 @@ use crate::layout::{ContainerDir, ProcessName, WorkDir};
 use crate::state::{Ephemeral, Execution, ExecutionMode, State, StateError, TmasterLocation};
 use anyhow::{Context as _, anyhow, bail};
 use egret_dataplane::host;
-use egret_dataplane::ids::{ContainerId, Incarnation};
+use egret_dataplane::ids::{ContainerId, Incarnation, TaskId};
 use egret_dataplane::message::{ProcessRole, ProcessStatus, TopologyState, TopologyStatus};
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::plan::PhysicalPlan;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -122,6 +123,9 @@ impl Driver {
         let (mut events, mut effects) = (Vec::new(), Vec::new());
         self.server.poll(TICK, &mut events).context("the network failed")?;
         self.sample_cpu(&mut events);
+        if self.tmaster.is_waiting() {
+            events.push(Event::EndedElsewhere(self.ended_elsewhere()));
+        }
         events.push(Event::Tick);
         let now = host::now().saturating_duration_since(self.begun);
         for event in events {
@@ -136,7 +140,16 @@ impl Driver {
         for effect in effects {
             self.carry_out(effect)?;
         }
-        self.keep_claim()
+        // Nobody has to take over what is over.
+        if self.outcome.is_none() { self.keep_claim() } else { Ok(()) }
+    }
+
+    /// What the tmaster before this one leaves, which may not have noticed yet that its entry was removed.
+    fn ended_elsewhere(&self) -> BTreeSet<TaskId> {
+        let plan = self.state.physical_plan(&self.name).ok().flatten();
+        let memory = Memory::read(&self.container().tmaster_memory());
+        let stored = plan.into_iter().flat_map(|plan| plan.ended);
+        stored.chain(memory.into_iter().flat_map(|memory| memory.ended)).collect()
     }
 
     fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {

@@ -55,7 +55,7 @@ struct Gateway {
     retry_delay: Duration,
     mailbox: Arc<Mailbox>,
     /// What the first registration gave, until there is a plan to start the task with.
-    waiting: Option<(Attachment, bool)>,
+    waiting: Option<Attachment>,
     state: RunState,
     notices: Option<Receiver<Notice>>,
     counters: Option<Counters>,
@@ -156,7 +156,7 @@ impl Gateway {
         if self.notices.is_some() {
             self.mailbox.send(Command::Attach(Box::new(attachment)));
         } else {
-            self.waiting = Some((attachment, accepted.ended));
+            self.waiting = Some(attachment);
         }
     }
 
@@ -201,8 +201,8 @@ impl Gateway {
         for message in inbox.messages {
             match message {
                 Message::Plan(plan) => {
-                    if let Some((attachment, ended)) = self.waiting.take() {
-                        self.start_task(attachment, ended, *plan)?;
+                    if let Some(attachment) = self.waiting.take() {
+                        self.start_task(attachment, *plan)?;
                     }
                 }
                 Message::SetState(RunState::Stopped) => return Ok(self.stop(exit::DONE)),
@@ -216,8 +216,10 @@ impl Gateway {
         Ok(None)
     }
 
-    fn start_task(&mut self, attachment: Attachment, ended: bool, plan: PhysicalPlan) -> io::Result<()> {
+    fn start_task(&mut self, attachment: Attachment, plan: PhysicalPlan) -> io::Result<()> {
         let Some(load) = self.load.take() else { return Ok(()) };
+        // A stmgr that is new may have learned it only with the plan.
+        let ended = attachment.knows_end || plan.ended.contains(&self.env.task);
         self.mailbox.wake_by(attachment.channel.instance_waker());
         let start = Start {
             task: self.env.task,

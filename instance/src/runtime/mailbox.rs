@@ -14,6 +14,8 @@ pub(crate) struct Attachment {
     pub(crate) pool: Arc<Pool>,
     pub(crate) channel: Channel,
     pub(crate) stmgr: Waker,
+    /// It knows that the task has ended.
+    pub(crate) knows_end: bool,
 }
 
 /// What the task thread should do.

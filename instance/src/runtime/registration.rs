@@ -60,7 +60,7 @@ pub(crate) fn register(
     let (conn, answer) = net.introduce(&env.container_dir, SOCKET, &Outgoing::control(&message))?;
     let taken = match Message::decode(&answer.body) {
         Ok(Message::InstanceAccepted(accepted)) => {
-            attach(answer.files).map(|attachment| (accepted, attachment))
+            attach(answer.files, accepted.ended).map(|attachment| (accepted, attachment))
         }
         Ok(Message::Refused(reason)) => Err(RegisterError::Refused(reason)),
         Ok(other) => Err(RegisterError::Nonsense(format!("{other:?}"))),
@@ -75,11 +75,11 @@ pub(crate) fn register(
     }
 }
 
-fn attach(fds: Vec<OwnedFd>) -> Result<Attachment, RegisterError> {
+fn attach(fds: Vec<OwnedFd>, knows_end: bool) -> Result<Attachment, RegisterError> {
     let [pool, channel, eventfd]: [OwnedFd; 3] = fds
         .try_into()
         .map_err(|fds: Vec<_>| RegisterError::Nonsense(format!("{} file descriptors of 3", fds.len())))?;
     let pool = Arc::new(Pool::attach(pool)?);
     let stmgr = pool.stmgr_waker(eventfd);
-    Ok(Attachment { channel: Channel::attach(channel)?, pool, stmgr })
+    Ok(Attachment { channel: Channel::attach(channel)?, pool, stmgr, knows_end })
 }

@@ -175,7 +175,12 @@ impl Task {
                 }
                 Some(Command::Attach(attachment)) => {
                     emitter.discard();
+                    // The end may have gone into the ring of one that was dead already.
+                    let owes_end = self.ended && !attachment.knows_end;
                     self.queues.0.borrow_mut().attach(*attachment);
+                    if owes_end {
+                        self.queues.0.borrow_mut().end(self.id);
+                    }
                     self.publish(emitter);
                     attached = true;
                 }

@@ -30,7 +30,7 @@ impl Core {
         let ended = self.ends.has_ended(slot);
         let local = &mut self.locals[slot.at()];
         assert!(!local.attached, "the former instance of {slot:?} is detached first");
-        (local.attached, local.consumed) = (true, 0);
+        (local.attached, local.consumed, local.said_end) = (true, 0, false);
         for i in 0..self.blocks.own(slot).len() {
             let block = self.blocks.own(slot)[i];
             if !ended && self.blocks.grant(block) {
@@ -151,7 +151,8 @@ impl Core {
     }
 
     fn end_from_instance(&mut self, slot: Slot) -> Result<(), Fault> {
-        if self.ends.has_ended(slot) {
+        // Of a process before this one it may be known, unknown to this one.
+        if std::mem::replace(&mut self.locals[slot.at()].said_end, true) {
             return Err(Fault::AfterEnd { task: self.routes.tasks[slot.at()] });
         }
         self.end_task(slot);

@@ -91,6 +91,8 @@ struct LocalTask {
     /// Tuples in blocks that the present instance has consumed.
     consumed: u64,
     is_ready: bool,
+    /// The present instance has said that the task has ended.
+    said_end: bool,
     /// It is a spout that is to emit nothing for now.
     held: bool,
 }

@@ -89,6 +89,15 @@ fn nothing_comes_after_the_end() {
     assert_eq!(refuses(&mut world, 0, Descriptor::end(TaskId(1))), Fault::AfterEnd { task: TaskId(1) });
 }
 
+#[test]
+fn a_process_may_say_once_what_the_plan_said_before() {
+    let mut world = world();
+    let core = &mut world.containers[0].core;
+    core.end_task(Slot(0));
+    core.descriptor(Slot(0), Descriptor::end(TaskId(1))).unwrap();
+    assert_eq!(refuses(&mut world, 0, Descriptor::end(TaskId(1))), Fault::AfterEnd { task: TaskId(1) });
+}
+
 /// BR-041.
 #[test]
 fn frames_of_a_peer_are_claims_too() {
