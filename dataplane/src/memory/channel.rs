@@ -1,10 +1,10 @@
-//! Everything that one instance shares with its stmgr beside the pool: two rings, a parker, counters and one word
-//! that holds a spout.
+//! Everything that one instance shares with its stmgr beside the pool: two rings, a parker, counters, one word that
+//! holds a spout, and one that says what dies with a bolt.
 //!
 //! ```text
-//!  0        8         12     128              256     384       512            768           1024
-//!  | magic  | version | –    | 8 counters u64 | held  | asleep  | out: head,   | in: head,   | slots of out | slots of in |
-//!  |  u64   |   u32   |      |                | u32   | u32     | tail (lines) | tail        |
+//!  0        8         12     128              192       256     384       512            768           1024
+//!  | magic  | version | –    | 8 counters u64 | unnamed | held  | asleep  | out: head,   | in: head,   | slots of out | slots of in |
+//!  |  u64   |   u32   |      |                | u32     | u32   | u32     | tail (lines) | tail        |
 //! ```
 //!
 //! Each registration gets a new channel, so nothing of a dead process reaches its successor.
@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EGRTCHAN");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const COUNTERS: usize = 128;
+const UNNAMED: usize = 192;
 const HELD: usize = 256;
 const ASLEEP: usize = 384;
 const OUT_CURSORS: usize = 512;
@@ -41,7 +42,8 @@ const BYTES: usize = SLOTS + (IN_SLOTS + OUT_SLOTS) * 16;
 const OUT: RingLayout = RingLayout { cursors: OUT_CURSORS, slots: SLOTS, capacity: OUT_SLOTS };
 const IN: RingLayout = RingLayout { cursors: IN_CURSORS, slots: SLOTS + OUT_SLOTS * 16, capacity: IN_SLOTS };
 
-const _: () = assert!(COUNTERS + 8 * 8 <= HELD && HELD + LINE <= ASLEEP && ASLEEP + 4 <= OUT_CURSORS);
+const _: () = assert!(COUNTERS + 8 * 8 <= UNNAMED && UNNAMED + 4 <= HELD);
+const _: () = assert!(HELD + LINE <= ASLEEP && ASLEEP + 4 <= OUT_CURSORS);
 const _: () = assert!(OUT_CURSORS + 2 * LINE <= IN_CURSORS && IN_CURSORS + 2 * LINE <= SLOTS);
 
 /// One side's view of a channel.
@@ -180,6 +182,21 @@ impl Counters {
         self.cells()[7].store(counters.pending, Ordering::Relaxed);
     }
 
+    /// Publishes whether the process has tuples of trees in hand which none of the blocks that it was handed, and has not
+    /// said done of, names: its death takes them along. To be said before the done that makes it so, and taken back
+    /// only when everything of them is pushed.
+    #[inline]
+    pub fn store_unnamed(&self, has_unnamed: bool) {
+        // Release: what has been pushed is seen by whoever sees that nothing is left.
+        self.map.word(UNNAMED).store(u32::from(has_unnamed), Ordering::Release);
+    }
+
+    /// What was published last with [`store_unnamed`](Self::store_unnamed).
+    #[must_use]
+    pub fn has_unnamed(&self) -> bool {
+        self.map.word(UNNAMED).load(Ordering::Acquire) != 0
+    }
+
     /// Publishes the CPU time of the process.
     pub fn store_cpu_us(&self, cpu_us: u64) {
         self.cells()[6].store(cpu_us, Ordering::Relaxed);
@@ -227,7 +244,11 @@ mod tests {
             TaskCounters { emitted: 1, sent: 2, timed_out: 6, pending: 8, ..TaskCounters::default() };
         instance.counters.store(&counters);
         instance.counters.store_cpu_us(7);
+        instance.counters.store_unnamed(true);
         let seen = stmgr.counters.load(TaskId(3), Incarnation(1));
+        assert!(stmgr.counters.has_unnamed());
+        instance.counters.store_unnamed(false);
+        assert!(!stmgr.counters.has_unnamed());
         assert_eq!((seen.emitted, seen.sent, seen.timed_out, seen.cpu_us, seen.pending), (1, 2, 6, 7, 8));
     }
 

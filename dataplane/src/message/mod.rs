@@ -18,6 +18,7 @@
 //! | [`Message::UserCounters`] | instance | stmgr, and stmgr to tmaster |
 //! | [`Message::HelloPeer`] | stmgr | stmgr, first thing on a link, both ways |
 //! | [`Message::Backpressure`] | stmgr | stmgr, when it changes, on a new link, and every second |
+//! | [`Message::FailAll`] | stmgr | stmgr, when tuples are gone that nobody can name, or once linked again |
 //! | [`Message::StatusRequest`], [`Message::Watch`], [`Message::MetricsRequest`], [`Message::Request`] | client | tmaster |
 //! | [`Message::Status`], [`Message::Metrics`], [`Message::Done`] | tmaster | client |
 
@@ -35,7 +36,7 @@ use crate::plan::PhysicalPlan;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Bumped whenever a message or a frame changes its layout; both ends of a connection must agree.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Everything that is said on a control connection.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -69,6 +70,8 @@ pub enum Message {
     HelloPeer(HelloPeer),
     /// A stmgr tells a peer for which tasks spouts are to be held.
     Backpressure(Backpressure),
+    /// A stmgr tells a peer that tuples are gone which nobody can name: these spouts of the peer fail all in flight.
+    FailAll(Vec<TaskId>),
     /// Asks for a [`Message::Status`].
     StatusRequest,
     /// Asks for a [`Message::Status`] now, and again at every change of [`TopologyStatus::state`].

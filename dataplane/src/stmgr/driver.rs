@@ -271,6 +271,12 @@ impl Stmgr {
                 self.heartbeat();
                 self.tell_tmaster(&Message::TaskEnded(task));
             }
+            Effect::TellFailAll(peer) => {
+                let spouts = self.core.take_untold(peer);
+                if !spouts.is_empty() {
+                    self.send_to_peer(peer, Outgoing::control(&Message::FailAll(spouts)));
+                }
+            }
             Effect::StateHolders(peer) => {
                 let statement = self.core.statement(self.since_start());
                 self.send_to_peer(peer, Outgoing::control(&Message::Backpressure(statement)));

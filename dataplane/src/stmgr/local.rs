@@ -167,20 +167,16 @@ impl Stmgr {
     /// The instance of `slot` is gone. What it said before counts, unless it is not to be trusted.
     fn detach(&mut self, slot: Slot, listen: bool) {
         let Some(mut local) = self.locals[slot.at()].take() else { return };
-        if listen {
-            let ring = &mut local.end.consumer;
-            for descriptor in std::iter::from_fn(|| ring.pop()).take(OUT_SLOTS) {
-                if self.core.descriptor(slot, descriptor).is_err() {
-                    break;
-                }
-            }
-        }
+        let ring = &mut local.end.consumer;
+        let mut said = std::iter::from_fn(|| ring.pop()).take(OUT_SLOTS);
+        let heard_all = listen && said.all(|descriptor| self.core.descriptor(slot, descriptor).is_ok());
+        let has_unnamed = !heard_all || local.end.counters.has_unnamed();
         let task = self.core.routes().tasks[slot.at()];
         let last = local.end.counters.load(task, local.incarnation);
         if !local.explained && !self.core.has_ended(slot) && !self.registration.is_stopped() {
             self.report_death(task, local.pid);
         }
-        self.core.detach(slot, last.executed);
+        self.core.detach(slot, last.executed, has_unnamed);
         self.registration.instance_down(slot);
         info!(%task, pid = local.pid, "instance gone");
         self.last_words(last);

@@ -137,6 +137,10 @@ impl FrameSink for PeerSink<'_> {
                 let peer = self.peer("backpressure")?;
                 Ok(self.core.holders_of_peer(peer, &statement, self.now)?)
             }
+            Message::FailAll(spouts) => {
+                self.peer("fail all")?;
+                Ok(self.core.fail_all_from_peer(&spouts)?)
+            }
             _ => Err(Refusal::OutOfPlace("control")),
         }
     }

@@ -10,13 +10,17 @@ use std::cell::Cell;
 pub trait Anchor: sealed::Sealed {
     #[doc(hidden)]
     fn tie(&self) -> &Tie;
+
+    /// Whether it is a [`Held`] of a tuple that is tracked.
+    #[doc(hidden)]
+    fn is_kept(&self) -> bool;
 }
 
 /// An input that a bolt keeps beyond [`Bolt::execute`](crate::Bolt::execute): not its fields, but the right and the
 /// duty to anchor on it and to ack or fail it. Made by [`Input::hold`].
 ///
 /// An input that is held and neither acked nor failed fails after `topology.message.timeout.secs`, also when the
-/// `Held` is dropped.
+/// `Held` is dropped; and at once when the bolt's process dies.
 ///
 /// ```
 /// use egret::{Bolt, BoltCollector, Held, Input, Tuple};
@@ -59,6 +63,8 @@ impl Held {
 #[derive(Debug, Default)]
 pub struct Tie {
     state: Cell<State>,
+    /// How many tracked inputs of the block were taken over by a [`Held`].
+    kept: Cell<u32>,
     edge: u64,
     /// How many roots there are: `first` and then `more`.
     roots: usize,
@@ -183,10 +189,23 @@ impl Tie {
         let state = self.state.get();
         if state == State::Open {
             self.state.set(State::Held);
+            self.kept.set(self.kept.get() + u32::from(self.roots > 0));
         }
         let state = Cell::new(if state == State::Open { State::Open } else { State::Settled });
         let more = if self.roots > 1 { self.more.clone() } else { Vec::new() };
-        Self { state, edge: self.edge, roots: self.roots, first: self.first.clone(), more }
+        Self {
+            state,
+            kept: Cell::new(0),
+            edge: self.edge,
+            roots: self.roots,
+            first: self.first.clone(),
+            more,
+        }
+    }
+
+    /// How many inputs of the block [`take`](Self::take) was for, of those that are tracked.
+    pub(super) fn kept(&self) -> u32 {
+        self.kept.get()
     }
 }
 
@@ -195,12 +214,22 @@ impl Anchor for Input<'_> {
     fn tie(&self) -> &Tie {
         self.own_tie()
     }
+
+    #[inline(always)]
+    fn is_kept(&self) -> bool {
+        false
+    }
 }
 
 impl Anchor for Held {
     #[inline]
     fn tie(&self) -> &Tie {
         &self.0
+    }
+
+    #[inline]
+    fn is_kept(&self) -> bool {
+        self.0.roots > 0
     }
 }
 

@@ -53,6 +53,9 @@ impl BoltCollector {
         if tie.settle() {
             self.emitter.counters.acked += 1;
             self.emitter.ack(tie)?;
+            if input.is_kept() {
+                self.emitter.settle_kept();
+            }
         }
         Ok(())
     }
@@ -67,6 +70,9 @@ impl BoltCollector {
         if tie.settle() {
             self.emitter.counters.failed += 1;
             self.emitter.fail(tie)?;
+            if input.is_kept() {
+                self.emitter.settle_kept();
+            }
         }
         Ok(())
     }

@@ -193,6 +193,25 @@ impl Emitter {
         self.lanes.open_acks() > 0
     }
 
+    /// A bolt keeps so many inputs of a block that is about to be given back.
+    pub fn keep(&mut self, inputs: u32) {
+        self.lanes.kept().take(inputs);
+    }
+
+    /// A bolt has acked or failed an input that it had kept.
+    #[inline]
+    pub(super) fn settle_kept(&mut self) {
+        self.lanes.kept().settle();
+    }
+
+    /// Whether this process has tuples of trees in hand beyond the blocks that it was handed: kept inputs, with their acks
+    /// and fails that are not pushed, and emissions in open blocks.
+    #[inline]
+    #[must_use]
+    pub fn has_unnamed(&self) -> bool {
+        self.lanes.has_unnamed()
+    }
+
     /// Pushes every open block. To be called before the task waits or ends, and once in a flush interval.
     pub fn flush(&mut self) {
         self.lanes.flush();

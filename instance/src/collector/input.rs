@@ -170,6 +170,12 @@ impl InputBlock<'_> {
         }
     }
 
+    /// How many of the tuples so far the bolt keeps, by way of [`Input::hold`], of those that belong to trees.
+    #[must_use]
+    pub fn kept(&self) -> u32 {
+        self.at_hand.kept()
+    }
+
     /// How the tuple at hand is tied.
     pub(super) fn at_hand(&self) -> &Tie {
         &self.at_hand

@@ -1,6 +1,7 @@
 //! The open block of each destination.
 
 use super::ack_lanes::AckLanes;
+use super::kept::Kept;
 use super::{EmitError, Rooted};
 use crate::tuple::Record;
 use egret_dataplane::frame::{
@@ -58,6 +59,7 @@ pub(super) struct Lanes {
     outlet: Box<dyn Outlet>,
     open: usize,
     acks: AckLanes,
+    kept: Kept,
     /// Makes the edge bases of batches; `None` where nothing is tracked.
     bases: Option<EdgeBases>,
 }
@@ -80,7 +82,8 @@ impl Lanes {
     pub(super) fn new(source: TaskId, outlet: Box<dyn Outlet>, tracking: Option<Tracking>) -> Self {
         let last_task = tracking.as_ref().map_or(0, |t| t.last_task);
         let bases = tracking.map(|t| EdgeBases(t.seed ^ u64::from(source.0)));
-        Self { source, lanes: Vec::new(), outlet, open: 0, acks: AckLanes::new(source, last_task), bases }
+        let (acks, kept) = (AckLanes::new(source, last_task), Kept::default());
+        Self { source, lanes: Vec::new(), outlet, open: 0, acks, kept, bases }
     }
 
     /// How many destinations there are: the number of the next one.
@@ -202,6 +205,20 @@ impl Lanes {
         while let Some((block, descriptor)) = self.acks.close_any() {
             self.outlet.push(block, descriptor);
         }
+        self.kept.all_told();
+    }
+
+    /// The inputs that are kept.
+    #[inline]
+    pub(super) fn kept(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    /// Whether tuples of trees may be in hand that no block of another task holds: those that are kept, and those in open
+    /// blocks.
+    #[inline]
+    pub(super) fn has_unnamed(&self) -> bool {
+        self.is_tracking() && (self.open > 0 || self.kept.is_some())
     }
 
     /// How many blocks of acks and fails are open.
@@ -215,6 +232,7 @@ impl Lanes {
         self.lanes.iter_mut().for_each(|lane| lane.batch = None);
         self.open = 0;
         self.acks.discard();
+        self.kept.all_told();
     }
 
     /// How many blocks are open.

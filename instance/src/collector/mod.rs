@@ -14,6 +14,7 @@ mod emission;
 mod emitter;
 mod error;
 mod input;
+mod kept;
 mod lanes;
 mod payload;
 mod spout;

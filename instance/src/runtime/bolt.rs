@@ -112,30 +112,33 @@ fn execute(
         return Ok(());
     };
     match inputs.table.open(block.bytes()) {
-        Ok(mut tuples) => loop {
-            let turns = task.pace.turns();
-            match guard(|| bolt.execute(&mut tuples, turns)) {
-                Ok(more) => {
-                    task.after_turns(bolt.emitter());
-                    if !bolt.emitter().has_open_acks() {
-                        give_back(task, bolt, &mut inputs.done);
+        Ok(mut tuples) => {
+            loop {
+                let turns = task.pace.turns();
+                match guard(|| bolt.execute(&mut tuples, turns)) {
+                    Ok(more) => {
+                        task.after_turns(bolt.emitter());
+                        if !bolt.emitter().has_open_acks() {
+                            give_back(task, bolt, &mut inputs.done);
+                        }
+                        if !more {
+                            break;
+                        }
                     }
-                    if !more {
-                        break;
+                    Err(error) => {
+                        if !error.is_stopped() {
+                            // Fails itself only when there is nobody left to tell.
+                            let _ = bolt.fail(&tuples);
+                        }
+                        task.on_error(bolt.emitter(), &error)?;
                     }
                 }
-                Err(error) => {
-                    if !error.is_stopped() {
-                        // Fails itself only when there is nobody left to tell.
-                        let _ = bolt.fail(&tuples);
-                    }
-                    task.on_error(bolt.emitter(), &error)?;
+                if task.is_interrupted() {
+                    break;
                 }
             }
-            if task.is_interrupted() {
-                break;
-            }
-        },
+            bolt.emitter().keep(tuples.kept());
+        }
         Err(error) => task.warn(&format!("a block was dropped: {error}")),
     }
     inputs.done.push(block);
@@ -146,10 +149,11 @@ fn execute(
 }
 
 /// Gives executed blocks back. The acks first: when this process dies, what its blocks still held is what it had not
-/// acked.
+/// acked. And what is left of them in other hands than theirs is announced before.
 fn give_back(task: &mut Task, bolt: &mut dyn BoltRunner, done: &mut Vec<OwnedBlock>) {
     if !done.is_empty() {
         bolt.emitter().flush_acks();
+        task.publish_unnamed(bolt.emitter());
         let mut queues = task.queues.0.borrow_mut();
         done.drain(..).for_each(|block| queues.done(block));
     }

@@ -139,6 +139,12 @@ impl Queues {
         self.counters.store(counters);
     }
 
+    /// Makes it visible to the stmgr whether tuples of trees are in hand that no delivered block names.
+    #[inline]
+    pub(crate) fn publish_unnamed(&self, has_unnamed: bool) {
+        self.counters.store_unnamed(has_unnamed);
+    }
+
     /// Waits until a block or a command may have come, at most for `timeout`: some turns awake, then asleep.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
         self.wait_for(|mailbox| mailbox.is_pending(), timeout);

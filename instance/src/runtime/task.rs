@@ -347,7 +347,14 @@ impl Task {
         self.reporter.report(Severity::Incomplete, message);
     }
 
+    /// Makes visible whether the death of this process takes along tuples that nobody else can name.
+    #[inline]
+    pub(super) fn publish_unnamed(&self, emitter: &Emitter) {
+        self.queues.0.borrow().publish_unnamed(emitter.has_unnamed());
+    }
+
     pub(super) fn publish(&self, emitter: &Emitter) {
+        self.publish_unnamed(emitter);
         let counted = &emitter.counters;
         self.queues.0.borrow().publish(&TaskCounters {
             task: self.id,

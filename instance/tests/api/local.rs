@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 #[derive(Tuple)]
-struct Number {
-    n: u64,
+pub(crate) struct Number {
+    pub(crate) n: u64,
 }
 
 /// The numbers below `count`, each its own id; failed ones again.
-struct Numbers {
+pub(crate) struct Numbers {
     count: u64,
     next: u64,
     again: VecDeque<u64>,
 }
 
 impl Numbers {
-    fn new(count: u64) -> Self {
+    pub(crate) fn new(count: u64) -> Self {
         Self { count, next: 0, again: VecDeque::new() }
     }
 }
@@ -66,7 +66,7 @@ fn topology(count: u64, mode: &str, collected: &Collected) -> TopologyBuilder {
     t
 }
 
-fn distinct(collected: &Collected) -> usize {
+pub(crate) fn distinct(collected: &Collected) -> usize {
     let mut rows = collected.sorted();
     rows.dedup();
     rows.len()

@@ -8,5 +8,6 @@ mod emitter;
 mod keys;
 mod kit;
 mod local;
+mod losses;
 mod trees;
 mod tuples;

@@ -129,7 +129,7 @@ impl World {
     /// Whoever has no right to something is cut off.
     fn says(&mut self, slot: Slot, bytes: &mut Bytes<'_>) {
         if self.core.descriptor(slot, descriptor(bytes)).is_err() {
-            self.core.detach(slot, u64::from(bytes.u8()));
+            self.core.detach(slot, u64::from(bytes.u8()), true);
             self.attached[slot.0 as usize] = false;
         }
     }

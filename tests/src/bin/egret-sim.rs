@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--regressions] [-v]
+usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--no-timeouts] [--regressions] [-v]
   --seed S        the first seed; a fresh one when it is not given
   --seeds N       how many seeds (1)
   --minutes M     faults for at most so many simulated minutes (10)
   --for SECONDS   goes on with seeds for so long in real time
   --jobs J        so many seeds at a time (as many as there are processors)
+  --no-timeouts   no tree times out: it completes only if all that is lost fails at once
   --regressions   the seeds that found something before
   --mutant NAME   with a planted bug awake
   -v              what happened, fault by fault; twice: what the processes log";
@@ -24,6 +25,7 @@ struct Options {
     minutes: u64,
     until: Option<Duration>,
     jobs: usize,
+    no_timeouts: bool,
     mutant: Option<Mutant>,
     verbose: u32,
 }
@@ -64,9 +66,11 @@ fn explore(options: &Options) -> ExitCode {
             scope.spawn(|| {
                 mutants::wake(options.mutant);
                 while let Some((seed, minutes)) = next(&seeds, options, begun) {
-                    let result = run(Scenario::new(seed, Duration::from_secs(60 * minutes)));
+                    let scenario = Scenario::new(seed, Duration::from_secs(60 * minutes));
+                    let result =
+                        run(if options.no_timeouts { scenario.without_timeouts() } else { scenario });
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    tell(&mut sum, &result, seed, minutes, options.verbose > 0);
+                    tell(&mut sum, &result, seed, minutes, options);
                 }
             });
         }
@@ -92,12 +96,12 @@ fn next(seeds: &Mutex<Vec<(u64, u64)>>, options: &Options, begun: Instant) -> Op
     Some((seed, minutes))
 }
 
-fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, verbose: bool) {
+fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, options: &Options) {
     sum.ran += 1;
     sum.simulated += result.took;
     sum.executed += result.executed;
     sum.turns += result.turns;
-    if verbose {
+    if options.verbose > 0 {
         result.log.iter().for_each(|line| println!("{line}"));
         let Run { trace, took, executed, turns, .. } = result;
         println!("seed {seed}: trace {trace:016x}, {took:?}, {executed} executed, {turns} turns");
@@ -106,8 +110,9 @@ fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, verbose: bool) {
         sum.failed += 1;
         println!("seed {seed} failed:");
         result.violations.iter().for_each(|violation| println!("  {violation}"));
+        let more = if options.no_timeouts { " --no-timeouts" } else { "" };
         println!(
-            "  replay: cargo run -p egret-tests --bin egret-sim -- --seed {seed} --minutes {minutes} -v"
+            "  replay: cargo run -p egret-tests --bin egret-sim -- --seed {seed} --minutes {minutes}{more} -v"
         );
     }
 }
@@ -115,7 +120,15 @@ fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, verbose: bool) {
 fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let (mut seed, mut count, mut regressions) = (Random::seed(), 1, false);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut options = Options { seeds: Vec::new(), minutes: 10, until: None, jobs, mutant: None, verbose: 0 };
+    let mut options = Options {
+        seeds: Vec::new(),
+        minutes: 10,
+        until: None,
+        jobs,
+        no_timeouts: false,
+        mutant: None,
+        verbose: 0,
+    };
     while let Some(arg) = args.next() {
         let mut number = || {
             let value = args.next().ok_or_else(|| format!("{arg} needs a number"))?;
@@ -127,6 +140,7 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--minutes" => options.minutes = number()?,
             "--for" => options.until = Some(Duration::from_secs(number()?)),
             "--jobs" => options.jobs = number()?.max(1) as usize,
+            "--no-timeouts" => options.no_timeouts = true,
             "--regressions" => regressions = true,
             "--mutant" => {
                 let name = args.next().unwrap_or_default();

@@ -127,6 +127,14 @@ impl Scenario {
         }
     }
 
+    /// The same without a timeout that could save it: it completes only if whatever is lost fails at once.
+    #[must_use]
+    pub fn without_timeouts(mut self) -> Self {
+        let timeout = self.config.iter_mut().find(|(key, _)| *key == "topology.message.timeout.secs");
+        timeout.into_iter().for_each(|(_, secs)| *secs = (24 * 3600).to_string());
+        self
+    }
+
     /// How many copies a tuple of this component has: one for each reader, or one for each of its tasks.
     pub(super) fn copies(&self, part: usize) -> u64 {
         readers(&self.parts, part).map(|(_, copies)| copies).sum()

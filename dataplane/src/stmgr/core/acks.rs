@@ -4,16 +4,21 @@
 //! went with the process that had emitted them.
 //!
 //! Tuples are lost where their block is dropped: with the instance that held it, or because its reader has ended. Such
-//! a block goes to every spout that may have roots in it, by the ways of acks, before it goes home. Where nobody has
-//! the block any more, because it was on a link that broke or in the pool of a stmgr that died, the spouts at this end
-//! which have trees at the other fail all that is in flight.
+//! a block goes to every spout that may have roots in it, by the ways of acks, before it goes home.
+//!
+//! Other tuples nobody can name any more: what was on a link that broke, in the pool of a stmgr that died, or in the
+//! hands of a bolt that died, beyond the blocks that it was handed. The spouts whose trees they may belong to *fail all*
+//! that is in flight. Those here get a word through their ring; those of a peer are told over its link, or the next one.
+//! Of a link that breaks both ends tell whose trees may have been in what they had sent. An end that died does not, but
+//! then every container has lost a link, and its spouts with bolts there fail all by themselves.
 
-use super::{Core, Flight};
+use super::{Core, Effect, Flight};
 use crate::frame::{Destination, Purpose};
-use crate::ids::{BlockId, TaskId};
+use crate::ids::{BlockId, ComponentIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, Pool};
 use crate::stmgr::fault::Fault;
-use crate::stmgr::route::{Peer, Place, Slot};
+use crate::stmgr::route::{Peer, Place, Routes, Slot, Way};
+use std::collections::BTreeSet;
 
 impl Core {
     /// The instance of `slot` has a block of acks or fails for a spout.
@@ -49,21 +54,78 @@ impl Core {
         self.let_go(block);
     }
 
-    /// The link to `peer` has broken.
-    pub(super) fn fail_all(&mut self, peer: Peer) {
-        for index in 0..self.routes.tasks.len() {
-            let (slot, task) = (Slot(index as u32), Destination::Task(self.routes.tasks[index]));
-            let window = self.routes.window(peer, task);
-            if window.is_none() || !self.routes.is_for_acks(task) {
-                continue;
+    /// The link to `peer` has broken, with what was on it.
+    pub(super) fn lose_link(&mut self, peer: Peer) {
+        let components: BTreeSet<_> =
+            (0..self.locals.len() as u32).map(|s| self.routes.component(Slot(s))).collect();
+        let bolts = components.into_iter().filter(|&component| !self.routes.is_spout(component));
+        let has_readers = |from: &ComponentIndex| {
+            self.routes
+                .all_tasks()
+                .any(|(_, to)| to.peer == Some(peer) && self.routes.reads(*from, to.component))
+        };
+        let emitters: Vec<_> = bolts.filter(has_readers).collect();
+        self.fail_all(|routes, task, spout| match spout.peer {
+            None => routes.window(peer, Destination::Task(task)).is_some(),
+            Some(at) => at != peer && emitters.iter().any(|&from| routes.trees.have(from, spout.component)),
+        });
+    }
+
+    /// A bolt that ran `component` has died with tuples that nobody can name.
+    pub(super) fn lose_unnamed(&mut self, component: ComponentIndex) {
+        self.fail_all(|routes, _, spout| routes.trees.have(component, spout.component));
+    }
+
+    /// Has every spout fail all in flight whose trees are tracked and that `is_concerned`.
+    fn fail_all(&mut self, is_concerned: impl Fn(&Routes, TaskId, Way) -> bool) {
+        let routes = &self.routes;
+        let spouts = routes.all_tasks().filter(|(_, way)| routes.trees.grow_from(way.component));
+        let concerned: Vec<_> = spouts.filter(|&(task, way)| is_concerned(routes, task, way)).collect();
+        for (task, way) in concerned {
+            match way.peer {
+                None => self.fail_all_of(task),
+                Some(peer) => self.tell_fail_all(peer, task),
             }
-            let local = &mut self.locals[slot.at()];
-            if local.attached && !self.ends.has_ended(slot) && !local.fails_all {
-                local.fails_all = true;
-                local.pending.push_back(Descriptor::fail_all());
-            }
+        }
+    }
+
+    /// A local spout is to fail all in flight.
+    fn fail_all_of(&mut self, spout: TaskId) {
+        let Some(slot) = self.routes.slot(spout) else { return };
+        let local = &mut self.locals[slot.at()];
+        if local.attached && !self.ends.has_ended(slot) && !local.fails_all {
+            local.fails_all = true;
+            local.pending.push_back(Descriptor::fail_all());
             self.mark_ready(slot);
         }
+    }
+
+    fn tell_fail_all(&mut self, peer: Peer, spout: TaskId) {
+        let state = &mut self.peers[peer.at()];
+        if state.untold.is_empty() && state.linked {
+            self.effects.push(Effect::TellFailAll(peer));
+        }
+        state.untold.insert(spout);
+    }
+
+    /// What [`Effect::TellFailAll`] tells: the spouts of `peer` that are to fail all in flight. Empty when it was told.
+    pub fn take_untold(&mut self, peer: Peer) -> Vec<TaskId> {
+        std::mem::take(&mut self.peers[peer.at()].untold).into_iter().collect()
+    }
+
+    /// A peer tells that these spouts here are to fail all in flight.
+    ///
+    /// # Errors
+    /// A [`Fault`] when one of them is no spout here whose trees are tracked; nothing has changed then.
+    pub fn fail_all_from_peer(&mut self, spouts: &[TaskId]) -> Result<(), Fault> {
+        for &TaskId(target) in spouts {
+            self.routes.slot(TaskId(target)).ok_or(Fault::UnknownTarget { target })?;
+            if !self.routes.is_for_acks(Destination::Task(TaskId(target))) {
+                return Err(Fault::NoSuchTrees { target });
+            }
+        }
+        spouts.iter().for_each(|&spout| self.fail_all_of(spout));
+        Ok(())
     }
 
     fn send_to_spout(&mut self, place: Place, block: BlockId, purpose: Purpose) {

@@ -42,8 +42,9 @@ impl Core {
 
     /// The instance of `slot` is gone, and its out ring has been emptied. `executed` is its own last count of
     /// executed tuples: what it held and had not executed is lost and counted; its blocks come home; what was never
-    /// handed to it waits for its successor, except for a spout, whose trees are no more.
-    pub fn detach(&mut self, slot: Slot, executed: u64) {
+    /// handed to it waits for its successor, except for a spout, whose trees are no more. `has_unnamed`: it may have had
+    /// tuples that these blocks do not tell of.
+    pub fn detach(&mut self, slot: Slot, executed: u64, has_unnamed: bool) {
         let local = &mut self.locals[slot.at()];
         if !std::mem::take(&mut local.attached) {
             return;
@@ -51,7 +52,8 @@ impl Core {
         local.grants.clear();
         let consumed = local.consumed;
         self.blocks.ungrant_all(slot);
-        let is_spout = self.routes.trees.grow_from(self.routes.component(slot));
+        let component = self.routes.component(slot);
+        let is_spout = self.routes.trees.grow_from(component);
         let mut held = 0;
         while let Some(block) = self.blocks.any_held(slot) {
             self.blocks.unhold(slot, block).unwrap_or_else(|_| unreachable!("it was found held"));
@@ -65,6 +67,8 @@ impl Core {
         }
         if is_spout {
             self.void_pending(slot);
+        } else if has_unnamed {
+            self.lose_unnamed(component);
         }
         let half_done = executed.saturating_sub(consumed).min(held);
         self.counters.drop_tuples(Cause::InstanceDied, held - half_done);

@@ -30,7 +30,7 @@ use super::watermarks::{Gauges, Place as Waits, Watermarks, tasks_at};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::Descriptor;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Something for a driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub enum Effect {
     },
     /// Tell the tmaster that a local task has ended.
     TaskEnded(TaskId),
+    /// Tell a peer which of its spouts fail all that is in flight: [`Core::take_untold`].
+    TellFailAll(Peer),
     /// Tell a peer for which tasks spouts are to be held: [`Core::statement`].
     StateHolders(Peer),
     /// Hold the instance of a spout, or let it go on.
@@ -102,6 +104,8 @@ struct PeerState {
     linked: bool,
     /// The block that its link receives into at the moment, and what it is to be.
     filling: Option<(WindowIndex, BlockId, Purpose)>,
+    /// Its spouts that are to fail all in flight, and have not been told; at most its tasks.
+    untold: BTreeSet<TaskId>,
 }
 
 /// The state of one container's stream manager.

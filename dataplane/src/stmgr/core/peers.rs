@@ -40,6 +40,9 @@ impl Core {
             }
         }
         self.repeat_ends(peer);
+        if !self.peers[peer.at()].untold.is_empty() {
+            self.effects.push(Effect::TellFailAll(peer));
+        }
         if self.pressure.has_stated() {
             self.effects.push(Effect::StateHolders(peer));
         }
@@ -59,7 +62,7 @@ impl Core {
             self.return_to_window(window, block);
         }
         if was_linked {
-            self.fail_all(peer);
+            self.lose_link(peer);
             self.pressure.forget(peer);
         }
         for queue in

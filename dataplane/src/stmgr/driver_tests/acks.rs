@@ -2,7 +2,7 @@
 
 use super::harness::{Cluster, Instance};
 use super::hostile::{FakePeer, batch_of_task_1};
-use super::{REACTORS, await_running, chain};
+use super::{REACTORS, await_running, chain, component, topology, wait_for};
 use crate::frame::{AckBuilder, AckHeader, AckKind, AckRecord, Destination, Purpose, Root};
 use crate::ids::{BlockId, Incarnation, TaskId};
 use crate::memory::{DescriptorKind, Pool, PoolConfig};
@@ -73,6 +73,61 @@ fn spouts_at_both_ends_of_a_broken_link_fail_all() {
     let _peer = FakePeer::link(&cluster.address_of(1), &cluster.secret, 7);
     assert_eq!(a.next().kind, DescriptorKind::FailAll);
     cluster.stop(talks, vec![a, b]);
+}
+
+/// `a` → `b` → `c` over the link that breaks, with the spout elsewhere; `d` → `e` is nowhere near it.
+#[test]
+fn spouts_elsewhere_fail_all_when_a_link_breaks_that_their_tuples_go_over() {
+    for reactor in REACTORS {
+        let mut topology = topology(vec![
+            component("a", 1, &[]),
+            component("b", 1, &[("a", false)]),
+            component("c", 1, &[("b", false)]),
+            component("d", 1, &[]),
+            component("e", 1, &[("d", false)]),
+        ]);
+        topology.config.set(config::RELIABILITY_MODE, "ATLEAST_ONCE").unwrap();
+        let places = [3, 1, 2, 3, 2];
+        let cluster = Cluster::start(topology, &places, reactor);
+        let tasks = places.iter().zip(1..);
+        let mut all: Vec<_> = tasks.map(|(&c, task)| Instance::register(&cluster, c, task, 1)).collect();
+        let talks = cluster.run_all();
+        all.iter_mut().for_each(await_running);
+        // Someone who takes over for container 1 ends the true link between 1 and 2.
+        let _peer = FakePeer::link(&cluster.address_of(1), &cluster.secret, 7);
+        assert_eq!(all[0].next().kind, DescriptorKind::FailAll);
+        all[4].ack(TaskId(4), &RECORDS);
+        let got = all[3].next();
+        assert_eq!(all[3].take_acks(got).1, RECORDS, "and no word before");
+        cluster.stop(talks, all);
+    }
+}
+
+/// A bolt dies that keeps inputs of blocks which it has given back.
+#[test]
+fn spouts_fail_all_when_a_bolt_dies_with_more_than_its_blocks() {
+    for (places, reactor) in [[1, 1], [1, 2]].into_iter().zip(REACTORS) {
+        let cluster = Cluster::start(tracked_chain(), &places, reactor);
+        let mut a = Instance::register(&cluster, places[0], 1, 1);
+        let mut b = Instance::register(&cluster, places[1], 2, 1);
+        let talks = cluster.run_all();
+        await_running(&mut a);
+        a.emit_rooted(Destination::Task(BOLT), &[root(1)], b"x");
+        let got = b.next();
+        b.end.counters.store_unnamed(true);
+        b.consume(got);
+        drop(b);
+        assert_eq!(a.next().kind, DescriptorKind::FailAll);
+        // The next one has nothing in hand.
+        let mut b = wait_for("a place for it", || Some(Instance::register(&cluster, places[1], 2, 2)));
+        await_running(&mut b);
+        a.emit_rooted(Destination::Task(BOLT), &[root(2)], b"x");
+        b.next();
+        drop(b);
+        let got = a.next();
+        assert_eq!(a.take_lost(got), [root(2)]);
+        cluster.stop(talks, vec![a]);
+    }
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn a_spout_without_a_process_gets_nothing_later() {
     });
     core.peer_down(Peer(0));
     // One in its hands, one on its way, one that comes too late, and the word to fail all.
-    core.detach(Slot(0), 0);
+    core.detach(Slot(0), 0, false);
     core.descriptor(Slot(1), acks(5, 1, 80)).unwrap();
     assert_eq!(core.counters.void_acks, 3);
     assert_eq!(core.blocks.away(), 0);

@@ -2,6 +2,7 @@
 
 mod backpressure;
 mod hostile;
+mod losses;
 mod properties;
 mod world;
 

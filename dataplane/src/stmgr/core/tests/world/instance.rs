@@ -47,6 +47,11 @@ impl Instance {
         waiting.map(|d| d.block).chain(self.executing.iter().map(|(block, _)| *block)).collect()
     }
 
+    /// The roots of what a bolt executed last.
+    pub(super) fn recent_roots(&self) -> impl Iterator<Item = Root> + '_ {
+        self.recent.iter().flat_map(|roots| roots.iter().copied())
+    }
+
     /// Whether nothing is left to do.
     pub(super) fn ends_clean(&self) -> bool {
         self.ring.is_empty() && self.out.is_empty() && self.held.is_empty() && self.executing.is_none()

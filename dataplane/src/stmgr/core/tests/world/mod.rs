@@ -80,6 +80,7 @@ enum Frame {
     End { target: TaskId, ended: TaskId },
     Credit { target: Destination, class: usize, blocks: u32 },
     Holders(Backpressure),
+    FailAll(Vec<TaskId>),
 }
 
 pub(super) struct Container {
@@ -218,7 +219,12 @@ impl World {
         for block in instance.has_data() {
             self.must_fail.extend(container.contents[&block].roots.iter());
         }
-        container.core.detach(Slot(i as u32), instance.executed);
+        // Half of them have some more of what they executed in hand, and say so.
+        let has_unnamed = self.dice.below(2) == 0;
+        if has_unnamed {
+            self.must_fail.extend(instance.recent_roots());
+        }
+        container.core.detach(Slot(i as u32), instance.executed, has_unnamed);
         self.carry(c);
     }
 
@@ -250,10 +256,8 @@ impl World {
             let lost: Vec<_> = batches.chain(receiving).collect();
             container.core.peer_down(peer);
             self.acks.on_broken_links += lost.iter().filter(|(p, _)| *p == Purpose::Ack).count() as u64;
-            // Only the spouts at the two ends hear of it.
-            let ends = [a, b].map(|c| self.containers[c].tasks.clone()).concat();
-            let roots = lost.iter().filter(|(p, _)| *p == Purpose::Data).flat_map(|(_, c)| c.roots.iter());
-            self.must_fail.extend(roots.filter(|root| ends.contains(&root.spout)));
+            let data = lost.iter().filter(|(purpose, _)| *purpose == Purpose::Data);
+            self.must_fail.extend(data.flat_map(|(_, content)| content.roots.iter()));
             self.carry(from);
         }
     }
@@ -285,6 +289,9 @@ impl World {
                 Effect::StateHolders(_) if self.forgetful && self.dice.below(4) == 0 => continue,
                 Effect::StateHolders(peer) => {
                     (peer, Frame::Holders(self.containers[c].core.statement(self.now)))
+                }
+                Effect::TellFailAll(peer) => {
+                    (peer, Frame::FailAll(self.containers[c].core.take_untold(peer)))
                 }
                 Effect::Hold(slot, held) => {
                     self.containers[c].instances[slot.at()].held_back = held;
@@ -347,6 +354,7 @@ impl World {
             Frame::Credit { target, class, blocks } => {
                 container.core.credit(peer, target, class, blocks).unwrap();
             }
+            Frame::FailAll(spouts) => container.core.fail_all_from_peer(&spouts).unwrap(),
             Frame::Holders(_) => unreachable!("taken above"),
         }
         true
