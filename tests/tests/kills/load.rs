@@ -13,6 +13,8 @@ const TREES: &str = env!("CARGO_BIN_EXE_trees");
 pub(crate) const NAME: &str = "paced-lines";
 /// Roots in flight of the one spout task.
 pub(crate) const MAX_PENDING: u64 = 20_000;
+/// None times out while the test runs: what a kill takes along fails at once, or its lines are missing.
+const TIMEOUT: &str = "topology.message.timeout.secs=3600";
 
 /// Lines for measuring the full rate.
 const TRIAL: u64 = 1_000_000;
@@ -44,8 +46,8 @@ impl Load {
 
     fn prepare(cluster: &Cluster, name: &str, lines: u64, rate: u64) -> Self {
         let case = Case::new(TREES, "paced_lines").containers(3);
-        let arguments =
-            case.with(format!("topology.max.spout.pending={MAX_PENDING}")).arguments(cluster, name);
+        let case = case.with(format!("topology.max.spout.pending={MAX_PENDING}"));
+        let arguments = case.with(TIMEOUT).arguments(cluster, name);
         let folder = cluster.path(name);
         let mut input = BufWriter::new(File::create(folder.join("input")).unwrap());
         (0..lines).try_for_each(|n| writeln!(input, "{n}")).unwrap();
