@@ -221,6 +221,11 @@ impl Tmaster {
         Some(Memory { totals, reports, ended, incomplete: self.incomplete, elapsed: self.elapsed })
     }
 
+    /// Every process of the topology that is known.
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessStatus> {
+        self.processes.iter().chain(self.totals.processes())
+    }
+
     /// The topology as it stands.
     #[must_use]
     pub fn status(&self) -> TopologyStatus {
@@ -234,7 +239,7 @@ impl Tmaster {
             state: self.state(),
             epoch: self.plan.as_ref().map_or(Epoch(0), |p| p.epoch),
             elapsed_s: self.elapsed.as_secs_f64(),
-            processes: self.processes.iter().chain(self.totals.processes()).cloned().collect(),
+            processes: self.processes().cloned().collect(),
             components: self.totals.components(&self.topology),
             spouts: self.totals.spouts(&self.topology),
             cpu_s: self.totals.cpu(),

@@ -220,7 +220,7 @@ impl Driver {
 
     /// Looks at the CPU time of the processes that count none themselves.
     fn sample_cpu(&mut self, events: &mut Vec<Event>) {
-        for process in self.tmaster.status().processes {
+        for process in self.tmaster.processes() {
             let key = (process.role, process.pid);
             if process.role != ProcessRole::Instance && !self.sampled.contains(&key) {
                 self.sampled.push(key);

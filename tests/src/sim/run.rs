@@ -45,7 +45,9 @@ pub struct Run {
 /// When there is no folder for it.
 #[must_use]
 pub fn run(scenario: Scenario) -> Run {
-    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a folder for the simulation: {error}"));
+    // In memory where that can be: a disk would be what most of the time is spent on.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let folder = folder.unwrap_or_else(|error| panic!("a folder for the simulation: {error}"));
     let scenario = Arc::new(scenario);
     let journal = Journal::new(scenario.mode);
     let blueprint = components::blueprint(&scenario, &journal);
