@@ -16,12 +16,32 @@ pub enum Mutant {
     CreditKept,
     /// The stmgr does not wake an instance for which it has something.
     WakeForgotten,
+    /// What a peer stated of its holders counts on when its link is gone, and with the next one.
+    StopForgotten,
+    /// A plan with a lower epoch than the one in force is taken.
+    StaleEpoch,
+    /// A tmaster counts epochs on from the stored plan, whatever the stmgrs have.
+    EpochReused,
+    /// A block that was sent does not come home.
+    BlockLeaked,
+    /// A spout has one tree more in flight than `topology.max.spout.pending`.
+    PendingIgnored,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::LedgerEarly, Self::EndBeforeFlush, Self::FreedTwice, Self::CreditKept, Self::WakeForgotten];
+    pub const ALL: [Self; 10] = [
+        Self::LedgerEarly,
+        Self::EndBeforeFlush,
+        Self::FreedTwice,
+        Self::CreditKept,
+        Self::WakeForgotten,
+        Self::StopForgotten,
+        Self::StaleEpoch,
+        Self::EpochReused,
+        Self::BlockLeaked,
+        Self::PendingIgnored,
+    ];
 }
 
 #[cfg(feature = "mutants")]

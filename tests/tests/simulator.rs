@@ -77,6 +77,26 @@ fn a_block_that_is_freed_twice_is_found() {
 }
 
 #[test]
+fn holders_of_a_peer_that_is_gone_are_found() {
+    expect_found(Mutant::StopForgotten, 30);
+}
+
+#[test]
+fn a_leaked_block_is_found() {
+    expect_found(Mutant::BlockLeaked, 30);
+}
+
+#[test]
+fn a_tree_too_many_is_found() {
+    expect_found(Mutant::PendingIgnored, 30);
+}
+
+#[test]
+fn credit_that_is_kept_is_found() {
+    expect_found(Mutant::CreditKept, 30);
+}
+
+#[test]
 fn a_forgotten_wake_up_is_found() {
     expect_found(Mutant::WakeForgotten, 30);
 }

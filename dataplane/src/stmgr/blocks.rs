@@ -211,6 +211,46 @@ impl Blocks {
         record.state = State::Home;
     }
 
+    /// How many blocks there are.
+    pub(super) fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn home(&self, block: BlockId) -> Home {
+        self.records[block.0 as usize].home
+    }
+
+    pub(super) fn is_home(&self, block: BlockId) -> bool {
+        self.records[block.0 as usize].state == State::Home
+    }
+
+    /// How many blocks of this home are there.
+    pub(super) fn home_count(&self, home: Home) -> u32 {
+        self.records.iter().filter(|r| r.home == home && r.state == State::Home).count() as u32
+    }
+
+    /// The blocks that the instance of `slot` holds as a consumer.
+    pub(super) fn held(&self, slot: Slot) -> impl Iterator<Item = BlockId> {
+        self.held[slot.at()].iter().map(|block| BlockId(block as u32))
+    }
+
+    /// Whether each block is at as many places as it has deliveries; `sending` of them are with the network.
+    pub(super) fn audit(&self, places: &[u32], sending: usize) -> Result<(), String> {
+        let mut references = 0;
+        for (block, (record, &places)) in self.records.iter().zip(places).enumerate() {
+            let flies = record.state == State::Flying;
+            references += if flies { record.references as usize } else { 0 };
+            let fits = if flies { record.references >= places.max(1) } else { places == 0 };
+            if !fits {
+                return Err(format!("block {block} is at {places} places: {record:?}"));
+            }
+        }
+        let known = places.iter().sum::<u32>() as usize + sending;
+        let said =
+            || format!("{references} deliveries are under way, and of {known} is known where they are");
+        if references == known { Ok(()) } else { Err(said()) }
+    }
+
     /// How many blocks are neither at home nor granted to their task.
     #[must_use]
     pub fn away(&self) -> usize {

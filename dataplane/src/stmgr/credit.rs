@@ -63,6 +63,11 @@ impl Queue {
         self.credit = [0; CLASSES];
     }
 
+    /// All that waits, in order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.iter()
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
@@ -114,7 +119,7 @@ impl Window {
         std::array::from_fn(|class| self.free[class].len() as u32)
     }
 
-    #[cfg(test)]
+    /// Blocks in it that nobody receives into or consumes.
     pub(super) fn free_count(&self) -> u32 {
         self.free.iter().map(|f| f.len() as u32).sum()
     }

@@ -77,6 +77,8 @@ pub(super) struct Stmgr {
     pub(super) tmaster: TmasterLink,
     pub(super) now: Instant,
     start: Instant,
+    /// When everything is looked at again, on a simulated host.
+    pub(super) audit_at: Instant,
     pub(super) actions: Vec<Action>,
     parker: Parker,
     unix: ListenerId,
@@ -157,6 +159,7 @@ impl Stmgr {
             pool,
             now,
             start: now,
+            audit_at: now,
             unix,
         })
     }
@@ -165,6 +168,9 @@ impl Stmgr {
         host::step();
         let worked = self.take_from_rings();
         self.settle();
+        if host::is_virtual() {
+            self.audit();
+        }
         self.turns_since_network += 1;
         self.idle_turns = if worked || self.network_is_due { 0 } else { self.idle_turns + 1 };
         let patience = if worked { NETWORK_TURNS } else { IDLE_NETWORK_TURNS };

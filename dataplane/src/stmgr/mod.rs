@@ -11,6 +11,7 @@
 //! The drivers carry them out: [`run`] is the loop, over `local` (the instances), `peers` (the other stmgrs) and
 //! `tmaster`.
 
+mod audit;
 mod bits;
 pub mod blocks;
 pub mod core;

@@ -187,6 +187,33 @@ impl Pressure {
         self.peers.iter().any(|peer| peer.holders.contains(task.0 as usize))
     }
 
+    /// How many tasks it is about, by task id.
+    pub(super) fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether spouts are held for what a peer has stated.
+    pub(super) fn is_told_by(&self, peer: Peer) -> bool {
+        self.peers[peer.at()].holders.iter().next().is_some()
+    }
+
+    /// Whether nothing has changed since the last turn.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.own_changed && !self.any_changed
+    }
+
+    /// Whether it takes each task to be over at so many places.
+    pub(super) fn audit(&self, places: &[u32]) -> Result<(), String> {
+        for (id, (task, &places)) in self.tasks.iter().zip(places).enumerate() {
+            let calm = task.phase == Phase::Calm;
+            let is_listed = self.troubled.contains(&TaskId(id as u32));
+            if task.places != places || calm != (places == 0) || is_listed == calm {
+                return Err(format!("task {id} is over at {places} places, and this is known: {task:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// When [`turn`](Self::turn) is to be called, if ever.
     #[inline]
     #[must_use]

@@ -107,6 +107,13 @@ impl Gauges {
         }
     }
 
+    fn place(&self, index: usize) -> Place {
+        match index.checked_sub(self.slots) {
+            None => Place::Task(Slot(index as u32)),
+            Some(queue) => Place::Queue(QueueIndex(queue as u32)),
+        }
+    }
+
     /// So many bytes more wait.
     #[inline]
     pub fn add(&mut self, place: Place, bytes: u32) {
@@ -155,12 +162,20 @@ impl Gauges {
             if std::mem::replace(&mut gauge.told_over, gauge.is_over) == gauge.is_over {
                 continue;
             }
-            let place = match index.checked_sub(self.slots) {
-                None => Place::Task(Slot(index as u32)),
-                Some(queue) => Place::Queue(QueueIndex(queue as u32)),
-            };
-            return Some((place, gauge.is_over));
+            let is_over = gauge.is_over;
+            return Some((self.place(index), is_over));
         }
+    }
+
+    /// How many bytes wait at a place.
+    pub(super) fn bytes(&self, place: Place) -> u64 {
+        self.gauges[self.index(place)].bytes
+    }
+
+    /// The places of which was told last that they are over.
+    pub(super) fn told_over(&self) -> impl Iterator<Item = Place> {
+        let over = self.gauges.iter().enumerate().filter(|(_, gauge)| gauge.told_over);
+        over.map(|(index, _)| self.place(index))
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::ledger::{Ledger, Limits, SharedLedger};
 use egret_dataplane::frame::{AckKind, AckReader, BatchReader, Malformed};
 use egret_dataplane::host;
 use egret_dataplane::ids::{Incarnation, TaskId};
+use egret_dataplane::mutants::{self, Mutant};
 use egret_dataplane::plan::{Config, config};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +22,8 @@ pub(crate) struct Roots {
 impl Roots {
     pub(crate) fn new(task: TaskId, incarnation: Incarnation, config: &Config) -> Self {
         let limits = Limits {
-            max_pending: config.number(config::MAX_SPOUT_PENDING) as u32,
+            max_pending: config.number(config::MAX_SPOUT_PENDING) as u32
+                + u32::from(mutants::is(Mutant::PendingIgnored)),
             timeout_us: config.number(config::MESSAGE_TIMEOUT_SECS) * 1_000_000,
         };
         let ledger = Rc::new(RefCell::new(Ledger::new(limits)));

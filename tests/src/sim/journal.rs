@@ -55,6 +55,9 @@ struct Book {
     keys: BTreeMap<(usize, usize, u64), u32>,
     /// Tasks whose bolt has finished, with the process in which it did.
     finished: BTreeMap<u32, u32>,
+    /// By process of a spout task: its emissions of which it has not been told how they ended.
+    pending: BTreeMap<(u32, u32), u64>,
+    max_pending: u64,
     sent: u64,
     executed: u64,
     violations: Vec<String>,
@@ -66,8 +69,9 @@ struct Book {
 pub struct Journal(Arc<Mutex<Book>>);
 
 impl Journal {
-    pub(super) fn new(mode: Mode) -> Self {
-        Self(Arc::new(Mutex::new(Book { mode: Some(mode), ..Book::default() })))
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let (mode, max_pending) = (Some(scenario.mode), scenario.max_pending);
+        Self(Arc::new(Mutex::new(Book { mode, max_pending, ..Book::default() })))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -127,6 +131,7 @@ impl Journal {
         place.next = place.next.max(id + 1);
         book.sent += copies;
         book.roots.push(Root { spout: task.0, process, id, is_again, open: copies as i64, ending: None });
+        book.wait_for(task.0, process);
         book.roots.len() as u64
     }
 
@@ -142,6 +147,8 @@ impl Journal {
         book.sent -= copies;
         if let Some(root) = book.root(root) {
             root.ending = Some(Ending::Failed);
+            let whose = (root.spout, root.process);
+            *book.pending.entry(whose).or_default() -= 1;
         }
     }
 
@@ -155,6 +162,9 @@ impl Journal {
         };
         let (id, open, before) = (known.id, known.open, known.ending);
         let whose = (known.spout, known.process);
+        let pending = book.pending.entry(whose).or_default();
+        *pending = pending.saturating_sub(1);
+        let Some(known) = book.root(root) else { return };
         known.ending = Some(if is_acked { Ending::Acked } else { Ending::Failed });
         if whose != (task.0, process) {
             book.violate(format!("process {process} of task {task} was told of root {root} of {whose:?}"));
@@ -249,6 +259,17 @@ impl Journal {
 impl Book {
     fn root(&mut self, number: u64) -> Option<&mut Root> {
         self.roots.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    /// A process has one more emission in flight, if trees are tracked.
+    fn wait_for(&mut self, task: u32, process: u32) {
+        let pending = self.pending.entry((task, process)).or_default();
+        *pending += 1;
+        let pending = *pending;
+        if self.mode == Some(Mode::AtLeastOnce) && pending > self.max_pending {
+            let most = self.max_pending;
+            self.violate(format!("spout task {task} has {pending} trees in flight, and may have {most}"));
+        }
     }
 
     fn violate(&mut self, what: String) {

@@ -49,7 +49,7 @@ pub fn run(scenario: Scenario) -> Run {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = folder.unwrap_or_else(|error| panic!("a folder for the simulation: {error}"));
     let scenario = Arc::new(scenario);
-    let journal = Journal::new(scenario.mode);
+    let journal = Journal::new(&scenario);
     let blueprint = components::blueprint(&scenario, &journal);
     let state = SimState::new(&journal);
     let packing = RoundRobin.pack(blueprint.topology());

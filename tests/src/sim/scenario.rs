@@ -70,6 +70,8 @@ pub struct Scenario {
     pub containers: u32,
     pub(super) parts: Vec<Part>,
     pub(super) config: Vec<(&'static str, String)>,
+    /// Trees that a spout task may have in flight.
+    pub(super) max_pending: u64,
     /// Whether tuples for a task that is behind are dropped.
     pub(super) drops: bool,
     /// Whether anything goes wrong.
@@ -101,12 +103,14 @@ impl Scenario {
         let mut number = |from: &[u64]| dice.choose(from).copied().unwrap_or(1);
         let high_mib = number(&[2, 4, 500, 1000]);
         let drops = mode == Mode::AtMostOnce && number(&[0, 0, 0, 1]) == 1;
+        let (blocks, flush_ms) = (number(&[4, 4, 6, 16, 64]), number(&[1, 5, 20]));
+        let (max_pending, timeout_s) = (number(&[1, 3, 17, 200, 5000]), number(&[1, 3, 10, 30]));
         let config = vec![
-            ("egret.pool.task.blocks", number(&[4, 4, 6, 16, 64]).to_string()),
+            ("egret.pool.task.blocks", blocks.to_string()),
             ("egret.tuple.max.bytes", (8 << 10).to_string()),
-            ("egret.flush.interval.ms", number(&[1, 5, 20]).to_string()),
-            ("topology.max.spout.pending", number(&[1, 3, 17, 200, 5000]).to_string()),
-            ("topology.message.timeout.secs", number(&[1, 3, 10, 30]).to_string()),
+            ("egret.flush.interval.ms", flush_ms.to_string()),
+            ("topology.max.spout.pending", max_pending.to_string()),
+            ("topology.message.timeout.secs", timeout_s.to_string()),
             ("egret.streammgr.network.backpressure.highwatermark.mb", (high_mib as f64 / 1000.0).to_string()),
             ("egret.streammgr.network.backpressure.lowwatermark.mb", (high_mib as f64 / 2000.0).to_string()),
             ("topology.droptuples.upon.backpressure", drops.to_string()),
@@ -117,6 +121,7 @@ impl Scenario {
             containers: dice.between(1, 4.min(u64::from(tasks))) as u32,
             parts,
             config,
+            max_pending,
             drops,
             has_faults,
             fault_time,

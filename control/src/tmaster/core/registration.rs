@@ -3,6 +3,7 @@
 use super::{Effect, PeerId, Tmaster};
 use egret_dataplane::ids::Epoch;
 use egret_dataplane::message::{Message, PROTOCOL_VERSION, RegisterStmgr, RunState};
+use egret_dataplane::mutants::{self, Mutant};
 use std::time::Duration;
 
 impl Tmaster {
@@ -36,7 +37,9 @@ impl Tmaster {
             self.totals.stmgr_replaced(stmgr.container);
         }
         self.peers.insert(peer, stmgr.container);
-        self.epoch = self.epoch.max(stmgr.epoch);
+        if !mutants::is(Mutant::EpochReused) {
+            self.epoch = self.epoch.max(stmgr.epoch);
+        }
         stmgr.ended.iter().for_each(|task| self.task_ended(*task));
         if stopping {
             effects.push(Effect::Send(vec![peer], Message::SetState(RunState::Stopped)));

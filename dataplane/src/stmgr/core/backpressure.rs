@@ -1,7 +1,7 @@
 //! Backpressure: from places that go over their watermarks to spouts that are held.
 
 use super::{Core, Effect};
-use crate::ids::TaskId;
+use crate::ids::{ComponentIndex, TaskId};
 use crate::message::{Backpressure, TaskPressure};
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Peer, Slot};
@@ -41,13 +41,22 @@ impl Core {
         }
     }
 
+    /// What the tasks run for which spouts are held.
+    pub(super) fn present_holders(&self) -> Vec<ComponentIndex> {
+        let ways = self.pressure.holders().into_iter().filter_map(|task| self.routes.way(task));
+        ways.map(|way| way.component).collect()
+    }
+
+    /// What is above something is a spout.
+    pub(super) fn is_to_be_held(&self, slot: Slot, holders: &[ComponentIndex]) -> bool {
+        let component = self.routes.component(slot);
+        holders.iter().any(|&holder| self.routes.is_above(component, holder))
+    }
+
     fn hold_spouts(&mut self) {
-        let holders = self.pressure.holders();
-        let holders: Vec<_> = holders.iter().filter_map(|&task| self.routes.way(task)).collect();
+        let holders = self.present_holders();
         for slot in (0..self.locals.len() as u32).map(Slot) {
-            let component = self.routes.component(slot);
-            let held = holders.iter().any(|holder| self.routes.is_above(component, holder.component));
-            // What is above something is a spout.
+            let held = self.is_to_be_held(slot, &holders);
             if std::mem::replace(&mut self.locals[slot.at()].held, held) != held {
                 self.effects.push(Effect::Hold(slot, held));
             }

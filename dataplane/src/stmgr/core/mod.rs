@@ -10,6 +10,7 @@
 //! and to the tmaster comes out as [`Effect`]s.
 
 mod acks;
+mod audit;
 mod backpressure;
 mod instances;
 mod peers;
@@ -125,6 +126,8 @@ pub struct Core {
     drops: bool,
     ready: Vec<Slot>,
     effects: Vec<Effect>,
+    /// Batches that the network is not done with.
+    sending: usize,
     /// What is counted along the way.
     pub counters: Counters,
 }
@@ -155,6 +158,7 @@ impl Core {
             drops: watermarks.drop,
             ready: Vec::new(),
             effects: Vec::new(),
+            sending: 0,
             counters: Counters::default(),
             routes,
             sizes,

@@ -63,7 +63,9 @@ impl Core {
         }
         if was_linked {
             self.lose_link(peer);
-            self.pressure.forget(peer);
+            if !mutants::is(Mutant::StopForgotten) {
+                self.pressure.forget(peer);
+            }
         }
         for queue in
             self.queues.iter_mut().filter(|q| q.pair.peer == peer && !mutants::is(Mutant::CreditKept))
@@ -178,6 +180,10 @@ impl Core {
 
     /// The network is done with a block of [`Effect::SendBatch`].
     pub fn sent(&mut self, block: BlockId) {
+        self.sending -= 1;
+        if mutants::is(Mutant::BlockLeaked) {
+            return;
+        }
         self.let_go(block);
         if mutants::is(Mutant::FreedTwice) {
             self.let_go(block);
@@ -194,6 +200,7 @@ impl Core {
             match next {
                 Waiting::Block { block, used, purpose, .. } => {
                     self.gauges.remove(Waits::Queue(index), self.occupied(block));
+                    self.sending += 1;
                     self.effects.push(Effect::SendBatch { peer, target, purpose, block, used });
                 }
                 Waiting::End(task) => self.end_passes(peer, target, task),
