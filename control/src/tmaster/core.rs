@@ -66,6 +66,8 @@ pub enum Event {
     Message(PeerId, Message),
     /// The connection is gone.
     Closed(PeerId),
+    /// So is this one, and what was sent last may be lost with it.
+    Broke(PeerId),
     /// A process of the topology has used this much CPU time, in seconds.
     Cpu(ProcessRole, u32, f64),
     /// These tasks have ended, as another tmaster of the topology has heard.
@@ -135,7 +137,7 @@ struct Slot {
     peer: Option<PeerId>,
     /// A stmgr has registered with this tmaster or one before it.
     known: bool,
-    /// It was told to stop.
+    /// It was told to stop, and as far as is known has heard it.
     told_stop: bool,
     incarnation: Incarnation,
     address: String,
@@ -186,6 +188,12 @@ impl Tmaster {
         match event {
             Event::Message(peer, message) => self.message(peer, message, now, effects),
             Event::Closed(peer) => self.closed(peer, now, effects),
+            Event::Broke(peer) => {
+                if let Some(slot) = self.slots.values_mut().find(|slot| slot.peer == Some(peer)) {
+                    slot.told_stop = false;
+                }
+                self.closed(peer, now, effects);
+            }
             Event::Cpu(role, pid, seconds) => self.totals.cpu_sample(role, pid, seconds),
             // Later its stmgrs are this one's, and tell it themselves.
             Event::EndedElsewhere(tasks) => {

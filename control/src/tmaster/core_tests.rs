@@ -343,6 +343,17 @@ fn a_tmaster_restarted_during_the_stop_tells_who_is_left_and_does_not_wait_for_w
 }
 
 #[test]
+fn a_stmgr_whose_connection_breaks_during_the_stop_may_not_have_heard_of_it() {
+    let mut bench = Bench::running();
+    bench.says(1, Message::TaskEnded(TaskId(1)));
+    bench.says(2, Message::TaskEnded(TaskId(2)));
+    bench.closed(1);
+    assert_eq!(final_status(&bench.event(Event::Broke(PeerId(2)))), None);
+    assert_eq!(bench.register(7, stmgr(2, 1, "h:2")), [set_state(&[7], RunState::Stopped)]);
+    assert!(final_status(&bench.closed(7)).is_some());
+}
+
+#[test]
 fn what_a_replaced_tmaster_hears_of_ends_counts_for_the_one_that_waits() {
     let mut first = Bench::running();
     let mut second = Bench { tmaster: Tmaster::new(setup(first.tmaster.plan.clone())), now: SECOND };

@@ -17,8 +17,21 @@ impl Stmgr {
             return;
         }
         self.audit_at = self.now + EVERY;
-        let outcome = self.core.audit().and_then(|()| self.audit_holds());
+        let outcome = self.core.audit().and_then(|()| self.audit_holds()).and_then(|()| self.audit_plan());
         outcome.unwrap_or_else(|what| panic!("audit: {what}"));
+    }
+
+    /// Plans only get newer, and one epoch is one plan.
+    fn audit_plan(&mut self) -> Result<(), String> {
+        let Some(plan) = self.registration.plan() else { return Ok(()) };
+        let (epoch, stmgrs) = self.audited_plan.get_or_insert_with(|| (plan.epoch, plan.stmgrs.clone()));
+        if plan.epoch < *epoch || (plan.epoch == *epoch && plan.stmgrs != *stmgrs) {
+            return Err(format!("a plan of epoch {} took the place of another of {epoch}", plan.epoch));
+        }
+        if plan.epoch > *epoch {
+            (*epoch, *stmgrs) = (plan.epoch, plan.stmgrs.clone());
+        }
+        Ok(())
     }
 
     /// Each instance is told what is decided.

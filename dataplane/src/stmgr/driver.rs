@@ -16,13 +16,13 @@ use super::tmaster::{TmasterConn, TmasterLink};
 use super::watermarks::Watermarks;
 use crate::affinity;
 use crate::host;
-use crate::ids::BlockId;
+use crate::ids::{BlockId, Epoch};
 use crate::memory::{BlockBytes, Parker, Pool};
 use crate::message::Message;
 use crate::mutants::{self, Mutant};
 use crate::net::link::Outgoing;
 use crate::net::reactor::{self, Choice, ConnId, Event, ListenerId, Reactor};
-use crate::plan::config;
+use crate::plan::{StmgrAddress, config};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,6 +79,7 @@ pub(super) struct Stmgr {
     start: Instant,
     /// When everything is looked at again, on a simulated host.
     pub(super) audit_at: Instant,
+    pub(super) audited_plan: Option<(Epoch, Vec<StmgrAddress>)>,
     pub(super) actions: Vec<Action>,
     parker: Parker,
     unix: ListenerId,
@@ -160,6 +161,7 @@ impl Stmgr {
             now,
             start: now,
             audit_at: now,
+            audited_plan: None,
             unix,
         })
     }

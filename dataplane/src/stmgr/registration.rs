@@ -74,6 +74,12 @@ impl Registration {
         self.plan.as_ref().map_or(Epoch(0), |plan| plan.epoch)
     }
 
+    /// The plan in force.
+    #[must_use]
+    pub fn plan(&self) -> Option<&PhysicalPlan> {
+        self.plan.as_ref()
+    }
+
     /// Whether the topology is over, so that instances leave.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::journal::Journal;
 use egret_control::state::{Ephemeral, Held, StateError, StateManager};
-use egret_dataplane::plan::{PhysicalPlan, StmgrAddress};
+use egret_dataplane::plan::PhysicalPlan;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +13,6 @@ struct Inner {
     entries: Mutex<BTreeMap<String, Entry>>,
     is_down: AtomicBool,
     guards: AtomicU64,
-    /// What plans were made, also those that were not stored: by epoch where the stmgrs are.
-    plans: Mutex<BTreeMap<u64, Vec<StmgrAddress>>>,
     journal: Journal,
 }
 
@@ -36,16 +34,6 @@ impl SimState {
     /// Whether it answers from now on.
     pub(super) fn set_down(&self, is_down: bool) {
         self.0.is_down.store(is_down, Ordering::Relaxed);
-    }
-
-    /// A tmaster has made a plan. One epoch is one plan, but for the tasks that have ended meanwhile.
-    fn planned(&self, bytes: &[u8]) {
-        let Ok(plan) = serde_json::from_slice::<PhysicalPlan>(bytes) else { return };
-        let mut plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let (epoch, before) = (plan.epoch, plans.insert(plan.epoch.0, plan.stmgrs.clone()));
-        if before.is_some_and(|before| before != plan.stmgrs) {
-            self.0.journal.violation(format!("two plans of epoch {epoch} were made"));
-        }
     }
 
     fn entries(&self) -> Result<MutexGuard<'_, BTreeMap<String, Entry>>, StateError> {
@@ -71,9 +59,6 @@ impl StateManager for SimState {
     }
 
     fn write(&self, path: &str, bytes: &[u8]) -> Result<(), StateError> {
-        if path.starts_with("/pplans/") {
-            self.planned(bytes);
-        }
         let mut entries = self.entries()?;
         let before = entries.insert(path.to_owned(), Entry { bytes: bytes.to_vec(), held_by: None });
         if path.starts_with("/pplans/")
