@@ -17,7 +17,8 @@ pub(crate) enum Fate {
     /// Failed, failed again, and acked.
     FailAndMore,
     AckAfter(u64),
-    FailAfter(u64),
+    /// Failed when this number comes.
+    FailWith(u64),
     Never,
     /// The call gives an error.
     Error,
@@ -40,10 +41,18 @@ pub(crate) struct Judge {
 }
 
 struct Later {
-    due_us: u64,
+    due: Due,
     item: Item,
     held: Held,
-    fails: bool,
+}
+
+/// When a tuple that is kept is settled.
+#[derive(Clone, Copy)]
+enum Due {
+    /// Acked at this time.
+    Ack(u64),
+    /// Failed with this number.
+    Fail(u64),
 }
 
 impl Judge {
@@ -70,9 +79,22 @@ impl Judge {
         *times
     }
 
-    fn keep(&mut self, item: Item, after_us: u64, fails: bool, input: &Input<'_>) {
-        self.later.push(Later { due_us: item.at_us + after_us, item, held: input.hold(), fails });
+    fn keep(&mut self, item: Item, due: Due, input: &Input<'_>) -> Result<()> {
+        self.later.push(Later { due, item, held: input.hold() });
         self.most = self.most.max(self.later.len());
+        Ok(())
+    }
+
+    /// Acks or fails what is due.
+    fn settle(&mut self, is_due: impl Fn(Due) -> bool, out: &mut BoltCollector) -> Result<()> {
+        for later in self.later.extract_if(.., |later| is_due(later.due)).collect::<Vec<_>>() {
+            self.note(format_args!("late {} {}", later.item.n, now_us() - later.item.at_us))?;
+            match later.due {
+                Due::Ack(_) => out.ack(&later.held)?,
+                Due::Fail(_) => out.fail(&later.held)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -86,19 +108,14 @@ impl Bolt for Judge {
         let item = input.get::<Item>()?;
         let times = self.count(input.source().1, item.n);
         self.note(format_args!("got {}", item.n))?;
+        self.settle(|due| matches!(due, Due::Fail(with) if with == item.n), out)?;
         match (self.fate)(item.n, times) {
             Fate::Ack => out.ack(input),
             Fate::AckAndMore => out.ack(input).and_then(|()| out.ack(input)).and_then(|()| out.fail(input)),
             Fate::Fail => out.fail(input),
             Fate::FailAndMore => out.fail(input).and_then(|()| out.fail(input)).and_then(|()| out.ack(input)),
-            Fate::AckAfter(us) => {
-                self.keep(item, us, false, input);
-                Ok(())
-            }
-            Fate::FailAfter(us) => {
-                self.keep(item, us, true, input);
-                Ok(())
-            }
+            Fate::AckAfter(us) => self.keep(item, Due::Ack(item.at_us + us), input),
+            Fate::FailWith(n) => self.keep(item, Due::Fail(n), input),
             Fate::Never => Ok(()),
             Fate::Error => Err(std::io::Error::other(format!("item {} is refused", item.n)).into()),
             Fate::Panic => panic!("item {} is too much", item.n),
@@ -107,11 +124,7 @@ impl Bolt for Judge {
 
     fn tick(&mut self, out: &mut BoltCollector) -> Result<()> {
         let now = now_us();
-        for later in self.later.extract_if(.., |later| later.due_us <= now).collect::<Vec<_>>() {
-            self.note(format_args!("late {} {}", later.item.n, now_us() - later.item.at_us))?;
-            if later.fails { out.fail(&later.held)? } else { out.ack(&later.held)? }
-        }
-        Ok(())
+        self.settle(|due| matches!(due, Due::Ack(at_us) if at_us <= now), out)
     }
 
     fn finish(&mut self, _: &mut BoltCollector) -> Result<()> {

@@ -155,13 +155,13 @@ fn late_in_time(t: &mut TopologyBuilder, folder: &Path) {
     t.bolt("judge", 1, judge(folder, fate)).shuffle("items");
 }
 
-/// T = 1 s. The first 200 are failed after 1.5 T; the others are in flight then, in the same slots, and are acked.
+/// T = 3 s. The first 200 are kept until they have timed out and others are in flight, in the same slots. Then they are
+/// failed, all at once; the others are acked.
 fn late_fails(t: &mut TopologyBuilder, folder: &Path) {
-    let script =
-        Script { count: 2000, per_call: 8, every_us: 10_000, linger_us: 1_000_000, ..Script::default() };
-    t.config("topology.message.timeout.secs", 1);
+    let script = Script { count: 2000, per_call: 8, every_us: 10_000, gates: &[200], ..Script::default() };
+    t.config("topology.message.timeout.secs", 3);
     t.spout("items", 1, tracked(folder, script)).emits::<Item>();
-    let fate = |n, _| if n < 200 { Fate::FailAfter(1_500_000) } else { Fate::AckAfter(300_000) };
+    let fate = |n, _| if n < 200 { Fate::FailWith(399) } else { Fate::AckAfter(300_000) };
     t.bolt("judge", 1, judge(folder, fate)).shuffle("items");
 }
 
