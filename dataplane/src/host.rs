@@ -8,6 +8,7 @@
 use crate::net::reactor::Reactor;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -132,6 +133,16 @@ pub fn sleep(time: Duration) {
     let until = host.now() + time;
     while host.now() < until {
         host.wait(Some(until), Box::new(|| false));
+    }
+}
+
+/// Lets waits of this thread end so much later than they were asked to at most, as far as the kernel groups timers (50 µs
+/// unless told otherwise). Nothing on a virtual host, whose timers are exact.
+pub fn set_timer_slack(slack: Duration) {
+    let nanos = NonZeroU64::new(slack.as_nanos() as u64);
+    if !is_virtual() && nanos.is_some() {
+        // A kernel without it leaves things as they are.
+        let _ = rustix::thread::set_current_timer_slack(nanos);
     }
 }
 

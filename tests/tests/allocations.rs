@@ -1,9 +1,10 @@
 //! After it has warmed up, the data path allocates nothing: neither where tuples are emitted, executed and acked, nor where
 //! they are relayed.
 //!
-//! Control is not the data path: about once a second a process says how it is doing, and a stmgr decides about backpressure
-//! when a queue crosses a watermark, which it does not here; both allocate. So what is looked for in each process is a stretch without any allocation in which very many tuples went through: one
-//! allocation per block, or in a hundred blocks, would leave no such stretch.
+//! Queues cross their watermarks all the time here. Control is not the data path: about once a second a process says how it is
+//! doing, and a stmgr has spouts held for a task or let go; both allocate. So what is looked for in each process is a
+//! stretch without any allocation in which very many tuples went through: one allocation per block, or in a hundred blocks,
+//! would leave no such stretch.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use egret_tests::{Cluster, DEADLINE, wait_for};

@@ -15,11 +15,13 @@ mod reader;
 mod relay;
 
 use super::{Stage, run_stages};
+use crate::clock::now_ns;
 use crate::sample::Cost;
 use anyhow::{Context, Result};
 use egret_dataplane::ids::{BlockId, ContainerId};
 use egret_dataplane::memory::{
-    Channel, ChannelEnd, Class, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, PoolConfig, Waker,
+    Channel, ChannelEnd, Class, Descriptor, DescriptorKind, OwnedBlock, Parker, Pool, PoolConfig, Sleep,
+    Waker,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -27,6 +29,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes before the tuples of a block: first root, edge base.
 const BLOCK_HEADER: usize = 16;
@@ -34,6 +37,9 @@ const BLOCK_HEADER: usize = 16;
 const TUPLE_HEADER: usize = 16;
 /// Trees in flight at most, as by Egret's default.
 const MAX_PENDING: u64 = 65_536;
+
+/// How long after one tuple has come back the next is due, where they are sent one at a time.
+pub(crate) const PING_NS: u64 = 20_000;
 
 /// What flows, and through what.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,7 +52,8 @@ pub struct Row {
     pub readers: u32,
     /// Whether each tuple has an edge, an ack record and an entry in a ledger.
     pub tracked: bool,
-    /// Sends one tuple at a time, and logs here how long each took to its reader.
+    /// Sends one tuple at a time, each due some time after the one before has come back, and logs here how long each took
+    /// from when it was due to its reader.
     pub latencies: Option<PathBuf>,
     /// Turns that a process without work spins before it sleeps.
     pub spin_turns: u64,
@@ -142,13 +149,13 @@ impl Row {
 struct Side {
     pool: Arc<Pool>,
     end: ChannelEnd,
-    sleep: Sleep,
+    sleep: Idle,
     relay: Waker,
 }
 
 impl Side {
     fn new(row: &Row, pool: Arc<Pool>, channel: &Channel, bell: &Channel) -> Self {
-        let sleep = Sleep { parker: channel.instance_parker(), spin_turns: row.spin_turns };
+        let sleep = Idle { parker: channel.instance_parker(), spin_turns: row.spin_turns };
         Self { pool, end: channel.instance_end(), sleep, relay: bell.instance_waker() }
     }
 
@@ -177,12 +184,12 @@ impl Side {
 }
 
 /// How a process waits: some turns awake, then asleep.
-struct Sleep {
+struct Idle {
     parker: Parker,
     spin_turns: u64,
 }
 
-impl Sleep {
+impl Idle {
     fn until(&self, ready: impl Fn() -> bool) {
         for _ in 0..self.spin_turns {
             if ready() {
@@ -190,7 +197,14 @@ impl Sleep {
             }
             std::hint::spin_loop();
         }
-        self.parker.park(ready, None);
+        self.parker.park(Sleep::Light, ready, None);
+    }
+
+    /// Sleeps until it is `due`, with the least that the kernel may add, as a spout does that has nothing to emit before.
+    fn until_due(&self, due_ns: u64) {
+        while let Some(left @ 1..) = due_ns.checked_sub(now_ns()) {
+            self.parker.park(Sleep::Deep, || false, Some(Duration::from_nanos(left)));
+        }
     }
 }
 

@@ -66,8 +66,8 @@ fn maximum(runs: &[PerTuple]) -> Measurement {
 /// One tuple at a time through the same three processes, for about as long.
 fn floor(bench: &Bench<'_>, log: &Path, seconds: f64) -> Result<()> {
     let row = Row { latencies: Some(log.to_owned()), ..bench.row_of(TUPLE_BYTES, false) };
-    // A round takes some microseconds on one processor, some dozens on two.
-    let tuples = (seconds * 1e6 / 20.0) as u64;
+    // A round takes its pause and as long again on one processor, some times longer on two.
+    let tuples = (seconds * 1e6 / 50.0) as u64;
     Row { tuples, ..row }.measure(&bench.affinity).map(drop)
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EGRTCHAN");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const COUNTERS: usize = 128;
 const UNNAMED: usize = 192;
 const HELD: usize = 256;

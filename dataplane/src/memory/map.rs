@@ -1,11 +1,13 @@
 //! A shared mapping of a sealed `memfd`, and the atomics in it.
 #![allow(unsafe_code)]
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A `memfd` mapped for reading and writing. It cannot shrink, so an access inside it never faults.
 pub(crate) struct Mapping {
@@ -16,7 +18,21 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// Makes a zeroed `memfd` of `len` bytes, sealed against any change of its size.
     pub(crate) fn create(name: &str, len: usize) -> io::Result<Self> {
-        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        Self::create_of(name, len, MemfdFlags::empty())
+    }
+
+    /// Makes one of pages of 2 MiB, all of which are set aside for it; its length is the next multiple of that.
+    ///
+    /// # Errors
+    /// Also when there are not enough of them.
+    pub(crate) fn create_huge(name: &str, len: usize) -> io::Result<Self> {
+        let flags = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        Self::create_of(name, len.next_multiple_of(HUGE_PAGE_BYTES), flags)
+    }
+
+    fn create_of(name: &str, len: usize, flags: MemfdFlags) -> io::Result<Self> {
+        let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create(name, flags)?;
         rustix::fs::ftruncate(&fd, len as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Self::map(fd, len)
@@ -39,6 +55,12 @@ impl Mapping {
     fn map(fd: OwnedFd, len: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(len).map_raw(&fd)?;
         Ok(Self { map, fd })
+    }
+
+    /// Asks for huge pages where the kernel gives them to those who ask; pages that this process is the first to touch
+    /// are such from now on.
+    pub(crate) fn advise_huge(&self) -> io::Result<()> {
+        self.map.advise(Advice::HugePage)
     }
 
     pub(crate) fn len(&self) -> usize {

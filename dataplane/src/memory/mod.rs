@@ -1,6 +1,6 @@
 //! Memory that the processes of a container share: the pool of blocks, and a channel of two rings per instance.
 //!
-//! * [`pool`]: the blocks, in size classes, in one sealed `memfd` per container.
+//! * [`pool`]: the blocks, in size classes, in one sealed `memfd` per container; [`pages`]: of which pages.
 //! * [`block`]: a block that this process owns, and its bytes for a gather write.
 //! * [`descriptor`]: the 16 bytes that name a block in a ring.
 //! * [`ring`]: a single-producer single-consumer queue of descriptors.
@@ -15,6 +15,7 @@ pub mod channel;
 pub mod descriptor;
 mod futex;
 mod map;
+pub mod pages;
 pub mod park;
 pub mod pool;
 pub mod ring;
@@ -27,6 +28,7 @@ mod ring_tests;
 pub use block::{BlockBytes, OwnedBlock};
 pub use channel::{Channel, ChannelEnd, Counters, Hold, IN_SLOTS, OUT_SLOTS};
 pub use descriptor::{Descriptor, DescriptorKind, MAX_COUNT};
-pub use park::{Parker, Waker};
+pub use pages::{HugePages, Pages};
+pub use park::{Parker, Sleep, Waker};
 pub use pool::{CLASSES, Class, Pool, PoolConfig, PoolError};
 pub use ring::{Consumer, Full, Producer, UNPUBLISHED_MAX};

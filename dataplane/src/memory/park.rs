@@ -1,12 +1,16 @@
 //! How a consumer that finds nothing sleeps, and how a producer wakes it without a system call when it does not.
 //!
-//! One word in shared memory says whether the consumer sleeps. The protocol, with the race it closes:
+//! One word in shared memory says whether the consumer sleeps, and how deep. The protocol, with the race it closes:
 //!
-//! 1. The consumer writes 1, then looks once more for work; if there is some it writes 0 and goes on.
-//! 2. The producer publishes work, then reads the word; if it is 1 it writes 0 and wakes the consumer.
+//! 1. The consumer writes 1 or 2, then looks once more for work; if there is some it writes 0 and goes on.
+//! 2. The producer publishes work, then reads the word; if it is not 0 it writes 0 and wakes the consumer.
 //!
 //! Between the write and the read on either side stands a full fence, so at least one of the two sees the other
 //! (Dekker). SYNC(parker) The fence costs about 20 ns: call [`Waker::wake`] once per batch, not per tuple.
+//!
+//! Work that the consumer can do as well when it is awake for something else, such as a block that has come back, is
+//! announced by [`Waker::nudge`]: it leaves one who sleeps [deep](Sleep::Deep) alone. To wake a thread costs more than
+//! to move a block.
 
 use super::atomics::{AtomicU32, Ordering, fence};
 use super::futex;
@@ -17,7 +21,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
-const ASLEEP: u32 = 1;
+
+/// How deep a consumer sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sleep {
+    /// Whatever comes wakes it.
+    Light = 1,
+    /// Only what cannot wait wakes it.
+    Deep = 2,
+}
 
 #[derive(Clone)]
 struct Word {
@@ -44,8 +57,8 @@ impl Parker {
 
     /// Says that this consumer is about to sleep. It must then look for work once more, and either sleep or call
     /// [`wake_up`](Self::wake_up).
-    pub fn fall_asleep(&self) {
-        self.word.get().store(ASLEEP, Ordering::Relaxed);
+    pub fn fall_asleep(&self, sleep: Sleep) {
+        self.word.get().store(sleep as u32, Ordering::Relaxed);
         fence(Ordering::SeqCst); // SYNC(parker)
     }
 
@@ -56,13 +69,13 @@ impl Parker {
 
     /// Sleeps on the word itself until a [`Waker`] wakes it, `ready` is true already, or `timeout` has
     /// passed. May return early.
-    pub fn park(&self, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
-        self.fall_asleep();
+    pub fn park(&self, sleep: Sleep, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
+        self.fall_asleep(sleep);
         if !ready() {
             if host::is_virtual() {
                 self.sleep_virtually(timeout);
             } else {
-                futex::wait(self.word.get(), ASLEEP, timeout);
+                futex::wait(self.word.get(), sleep as u32, timeout);
             }
         }
         self.wake_up();
@@ -72,7 +85,7 @@ impl Parker {
     fn sleep_virtually(&self, timeout: Option<Duration>) {
         let until = timeout.map(|timeout| host::now() + timeout);
         let word = self.word.clone();
-        host::wait(until, move || word.get().load(Ordering::Relaxed) != ASLEEP);
+        host::wait(until, move || word.get().load(Ordering::Relaxed) == AWAKE);
     }
 }
 
@@ -97,14 +110,23 @@ impl Waker {
     #[inline]
     pub fn wake(&self) {
         fence(Ordering::SeqCst); // SYNC(parker)
-        if self.word.get().load(Ordering::Relaxed) == ASLEEP {
+        if self.word.get().load(Ordering::Relaxed) != AWAKE {
+            self.wake_sleeper();
+        }
+    }
+
+    /// Wakes the consumer if it sleeps lightly; one that sleeps deep finds the work when something wakes it.
+    #[inline]
+    pub fn nudge(&self) {
+        fence(Ordering::SeqCst); // SYNC(parker)
+        if self.word.get().load(Ordering::Relaxed) == Sleep::Light as u32 {
             self.wake_sleeper();
         }
     }
 
     #[cold]
     fn wake_sleeper(&self) {
-        if self.word.get().swap(AWAKE, Ordering::Relaxed) != ASLEEP {
+        if self.word.get().swap(AWAKE, Ordering::Relaxed) == AWAKE {
             return;
         }
         // The call fails only when the sleeper is awake anyway, and nobody waits.

@@ -1,7 +1,7 @@
 //! The parker on the real futex; `tests/loom` has it under every interleaving.
 
 use super::map::Mapping;
-use super::{Parker, Waker};
+use super::{Parker, Sleep, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn no_wake_up_is_lost() {
     // Without a timeout: one lost wake-up would hang the test.
     for n in 1..=20_000 {
         while work.load(Ordering::Relaxed) < n {
-            parker.park(|| work.load(Ordering::Relaxed) >= n, None);
+            parker.park(Sleep::Light, || work.load(Ordering::Relaxed) >= n, None);
         }
         seen.store(n, Ordering::Relaxed);
     }
@@ -37,5 +37,5 @@ fn no_wake_up_is_lost() {
 #[test]
 fn a_timeout_ends_the_sleep() {
     let map = Arc::new(Mapping::create("park-test", 4096).unwrap());
-    Parker::new(map, 0).park(|| false, Some(Duration::from_millis(1)));
+    Parker::new(map, 0).park(Sleep::Light, || false, Some(Duration::from_millis(1)));
 }

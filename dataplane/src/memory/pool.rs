@@ -1,16 +1,18 @@
 //! The blocks of a container, in one `memfd` that its stmgr makes and its instances map.
 //!
 //! ```text
-//!  0        8         12        16               64          128          4096
-//!  | magic  | version | classes | 3 x (size u32, | reserved | asleep u32 | blocks of class 0 | class 1 | class 2 |
-//!  |  u64   |   u32   |   u32   | count u32,     |          | (a line)   |
-//!  |        |         |         | offset u64)    |          |            |
+//!  0        8         12        16               64           128          4096
+//!  | magic  | version | classes | 3 x (size u32, | advise u32 | asleep u32 | blocks of class 0 | class 1 | class 2 |
+//!  |  u64   |   u32   |   u32   | count u32,     |            | (a line)   |
+//!  |        |         |         | offset u64)    |            |            |
 //! ```
 //!
-//! Blocks are numbered through all classes. Pages are only backed by memory once a block is used.
+//! Blocks are numbered through all classes. Pages are only backed by memory once a block is used, unless they are of
+//! [reserved huge pages](Pages::Huge). `advise` is 1 where everyone who maps the pool asks for transparent ones.
 
 use super::block::OwnedBlock;
 use super::map::Mapping;
+use super::pages::{self, HugePages, Pages};
 use super::park::{Parker, Waker};
 use crate::frame::{BLOCK_OVERHEAD, ROOT_BYTES};
 use crate::ids::BlockId;
@@ -20,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EGRTPOOL");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+const ADVISE_OFFSET: usize = 64;
 const ASLEEP_OFFSET: usize = 128;
 const HEADER_BYTES: usize = 4096;
 
@@ -100,6 +103,7 @@ struct ClassLayout {
 pub struct Pool {
     map: Arc<Mapping>,
     classes: [ClassLayout; CLASSES],
+    pages: Pages,
     /// Which blocks this process holds as [`OwnedBlock`]: two of one block would alias.
     claimed: Box<[AtomicBool]>,
 }
@@ -108,13 +112,23 @@ impl Pool {
     /// Bytes of a block of [`Class::Standard`], in every pool.
     pub const STANDARD_BYTES: usize = 16 << 10;
 
-    /// Makes the pool.
+    /// Makes the pool, of standard pages.
     ///
     /// # Errors
     /// [`PoolError::Map`] when there is not enough address space or files.
     pub fn create(config: &PoolConfig) -> Result<Self, PoolError> {
+        Self::create_of(config, HugePages::None)
+    }
+
+    /// Makes the pool of the largest pages that are allowed and to be had.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_of(config: &PoolConfig, allowed: HugePages) -> Result<Self, PoolError> {
         let (classes, bytes) = lay_out(config);
-        let map = Mapping::create("egret-pool", bytes).map_err(|source| PoolError::Map { bytes, source })?;
+        let (map, pages) =
+            pages::create("egret-pool", bytes, allowed).map_err(|source| PoolError::Map { bytes, source })?;
+        map.word(ADVISE_OFFSET).store((pages == Pages::Transparent).into(), Ordering::Relaxed);
         let words = map.words64(0, 8);
         words[0].store(MAGIC, Ordering::Relaxed);
         words[1].store(VERSION | (CLASSES as u64) << 32, Ordering::Relaxed);
@@ -122,7 +136,7 @@ impl Pool {
             words[2 + 2 * i].store(class.bytes as u64 | u64::from(class.count) << 32, Ordering::Relaxed);
             words[3 + 2 * i].store(class.offset as u64, Ordering::Relaxed);
         }
-        Ok(Self::with(map, classes))
+        Ok(Self::with(map, classes, pages))
     }
 
     /// Maps a pool that the stmgr made.
@@ -153,13 +167,15 @@ impl Pool {
         if end > map.len() as u64 {
             return Err(PoolError::NotAPool);
         }
-        Ok(Self::with(map, classes))
+        let advised = map.word(ADVISE_OFFSET).load(Ordering::Relaxed) == 1 && map.advise_huge().is_ok();
+        let pages = if advised { Pages::Transparent } else { Pages::Standard };
+        Ok(Self::with(map, classes, pages))
     }
 
-    fn with(map: Mapping, classes: [ClassLayout; CLASSES]) -> Self {
+    fn with(map: Mapping, classes: [ClassLayout; CLASSES], pages: Pages) -> Self {
         let count = classes.iter().map(|c| c.count as usize).sum();
         let claimed = (0..count).map(|_| AtomicBool::new(false)).collect();
-        Self { map: Arc::new(map), classes, claimed }
+        Self { map: Arc::new(map), classes, pages, claimed }
     }
 
     /// The file, to hand to an instance.
@@ -168,6 +184,12 @@ impl Pool {
     /// When the process has no file descriptor left.
     pub fn duplicate_fd(&self) -> io::Result<OwnedFd> {
         self.map.duplicate_fd()
+    }
+
+    /// Which pages it is made of.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        self.pages
     }
 
     /// How many blocks there are in all classes.

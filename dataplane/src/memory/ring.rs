@@ -109,6 +109,13 @@ impl Producer {
         Ok(())
     }
 
+    /// Whether the consumer has said that it took everything.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        // SYNC(ring-drained)
+        self.shared.tail().load(Ordering::Acquire) == self.head
+    }
+
     /// Whether the consumer claimed an impossible position.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {

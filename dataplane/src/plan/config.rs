@@ -108,6 +108,9 @@ keys! {
     FLUSH_INTERVAL_MS = "egret.flush.interval.ms", ValueKind::Integer(1, 60_000), "10";
     /// Standard blocks that each task may have in flight.
     TASK_BLOCKS = "egret.pool.task.blocks", ValueKind::Integer(4, 4096), "64";
+    /// Huge pages that a container's pool may be made of: reserved ones where enough are free, else transparent ones where
+    /// the kernel gives them to those who ask; or only those; or none.
+    HUGE_PAGES = "egret.pool.huge.pages", ValueKind::Choice(&["auto", "transparent", "none"]), "auto";
     /// MiB that may wait for one task; when more do, the spouts above it stop until the low watermark is reached.
     HIGH_WATERMARK_MB = "egret.streammgr.network.backpressure.highwatermark.mb", ValueKind::Decimal, "0.5";
     /// MiB that still wait for a task when the spouts above it go on.

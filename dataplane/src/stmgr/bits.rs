@@ -34,6 +34,15 @@ impl Bits {
         was
     }
 
+    /// The least member that is not below `from`.
+    pub(super) fn first_from(&self, from: usize) -> Option<usize> {
+        let first = from / 64;
+        let masked = |(i, &word): (usize, &u64)| if i == 0 { word & (u64::MAX << (from % 64)) } else { word };
+        let words = self.words.get(first..)?.iter().enumerate();
+        let (i, word) = words.map(|at| (at.0, masked(at))).find(|&(_, word)| word != 0)?;
+        Some((first + i) * 64 + word.trailing_zeros() as usize)
+    }
+
     /// Every member, ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
@@ -59,5 +68,9 @@ mod tests {
         assert!(bits.remove(63) && !bits.remove(63) && !bits.remove(1000));
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 64, 129]);
         assert!(bits.contains(64) && !bits.contains(65) && !bits.contains(1000));
+        assert_eq!(
+            [0, 1, 64, 65, 129, 130, 1000].map(|from| bits.first_from(from)),
+            [Some(0), Some(64), Some(64), Some(129), Some(129), None, None]
+        );
     }
 }

@@ -19,6 +19,10 @@ use super::fault::Fault;
 use super::route::{Slot, WindowIndex};
 use super::sizes::Home;
 use crate::ids::{BlockId, ComponentIndex};
+use crate::memory::CLASSES;
+
+/// A stock is scarce when more than this part of it is away.
+const SCARCE_DIVISOR: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -59,14 +63,35 @@ pub struct Blocks {
     held_counts: Vec<u32>,
     /// By slot.
     own: Vec<Vec<BlockId>>,
+    /// Of each task and then of each window.
+    stocks: Vec<[Stock; CLASSES]>,
+    /// How many of them are scarce.
+    scarce: usize,
+}
+
+/// The blocks of a class of one home.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stock {
+    size: u32,
+    away: u32,
+}
+
+impl Stock {
+    /// Whether so much of it is away that it is better called home: who needs blocks always has enough to go on, and
+    /// takes turns with few of them, which stay in the cache.
+    fn is_scarce(self) -> bool {
+        self.away * SCARCE_DIVISOR > self.size
+    }
 }
 
 impl Blocks {
     /// All blocks at home.
     #[must_use]
-    pub fn new(homes: &[(Home, usize)], slots: usize) -> Self {
+    pub fn new(homes: &[(Home, usize)], slots: usize, windows: usize) -> Self {
         let mut own = vec![Vec::new(); slots];
+        let mut stocks = vec![[Stock::default(); CLASSES]; slots + windows];
         let record = |(block, &(home, class)): (usize, &(Home, usize))| {
+            stocks[place(home, slots)][class].size += 1;
             if let Home::Task(slot) = home {
                 own[slot.at()].push(BlockId(block as u32));
             }
@@ -75,7 +100,31 @@ impl Blocks {
         };
         let records: Vec<_> = homes.iter().enumerate().map(record).collect();
         let held = vec![Bits::new(records.len()); slots];
-        Self { records, held, held_counts: vec![0; slots], own }
+        Self { records, held, held_counts: vec![0; slots], own, stocks, scarce: 0 }
+    }
+
+    /// Whether some task or window has so many of its blocks away that those that are consumed are to come home soon.
+    #[inline]
+    #[must_use]
+    pub fn is_scarce(&self) -> bool {
+        self.scarce > 0
+    }
+
+    fn leaves(&mut self, home: Home, class: u8) {
+        self.moves(home, class, |stock| stock.away += 1);
+    }
+
+    fn comes_home(&mut self, home: Home, class: u8) {
+        self.moves(home, class, |stock| stock.away -= 1);
+    }
+
+    #[inline]
+    fn moves(&mut self, home: Home, class: u8, change: impl FnOnce(&mut Stock)) {
+        let stock = &mut self.stocks[place(home, self.own.len())][usize::from(class)];
+        let before = stock.is_scarce();
+        change(stock);
+        self.scarce += usize::from(stock.is_scarce());
+        self.scarce -= usize::from(before);
     }
 
     /// The size class of a block of this pool.
@@ -136,9 +185,14 @@ impl Blocks {
     /// Sends a block on its way with `references` deliveries.
     pub fn fly(&mut self, block: BlockId, flight: Flight, references: u32) {
         let record = &mut self.records[block.0 as usize];
-        assert!(matches!(record.state, State::Granted | State::Filling), "{block:?} leaves its writer");
+        let before = record.state;
+        assert!(matches!(before, State::Granted | State::Filling), "{block:?} leaves its writer");
         (record.state, record.flight, record.references) = (State::Flying, flight, references);
         record.lost = false;
+        let (home, class) = (record.home, record.class);
+        if before == State::Granted {
+            self.leaves(home, class);
+        }
     }
 
     /// A flying block gets one more delivery.
@@ -158,6 +212,8 @@ impl Blocks {
         let record = &mut self.records[block.0 as usize];
         assert_eq!(record.state, State::Home, "{block:?} is free");
         record.state = State::Filling;
+        let (home, class) = (record.home, record.class);
+        self.leaves(home, class);
     }
 
     /// Whether `block` is being received into for `window`.
@@ -201,7 +257,9 @@ impl Blocks {
             return None;
         }
         record.state = State::Home;
-        Some(record.home)
+        let (home, class) = (record.home, record.class);
+        self.comes_home(home, class);
+        Some(home)
     }
 
     /// A block that was to be received comes home unused.
@@ -209,6 +267,8 @@ impl Blocks {
         let record = &mut self.records[block.0 as usize];
         assert_eq!(record.state, State::Filling, "{block:?} was being received");
         record.state = State::Home;
+        let (home, class) = (record.home, record.class);
+        self.comes_home(home, class);
     }
 
     /// How many blocks there are.
@@ -255,5 +315,41 @@ impl Blocks {
     #[must_use]
     pub fn away(&self) -> usize {
         self.records.iter().filter(|r| matches!(r.state, State::Flying | State::Filling)).count()
+    }
+}
+
+/// Where the stock of a home is.
+fn place(home: Home, slots: usize) -> usize {
+    match home {
+        Home::Task(slot) => slot.at(),
+        Home::Window(window) => slots + window.at(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_scarce_from_an_eighth_of_a_stock_on() {
+        let (task, window) = (Home::Task(Slot(0)), Home::Window(WindowIndex(0)));
+        let stock = |home, class, count: usize| std::iter::repeat_n((home, class), count);
+        let homes: Vec<_> = stock(task, 0, 16).chain(stock(window, 0, 4)).chain(stock(task, 2, 2)).collect();
+        let mut blocks = Blocks::new(&homes, 1, 1);
+        let flight = Flight { source: ComponentIndex(0), used: 100, count: 1 };
+        let emit = |blocks: &mut Blocks, block| {
+            assert!(blocks.grant(BlockId(block)));
+            blocks.fly(BlockId(block), flight, 1);
+            blocks.is_scarce()
+        };
+        assert_eq!([0, 1, 2].map(|block| emit(&mut blocks, block)), [false, false, true]);
+        assert_eq!(blocks.release(BlockId(1)), Some(task));
+        assert!(!blocks.is_scarce());
+        // Of a window every one counts from when it is received into, and so does one of two large blocks.
+        blocks.fill(BlockId(16));
+        assert!(blocks.is_scarce());
+        blocks.abandon(BlockId(16));
+        assert!(!blocks.is_scarce());
+        assert!(emit(&mut blocks, 20));
     }
 }

@@ -17,7 +17,7 @@ use super::watermarks::Watermarks;
 use crate::affinity;
 use crate::host;
 use crate::ids::{BlockId, Epoch};
-use crate::memory::{BlockBytes, Parker, Pool};
+use crate::memory::{BlockBytes, DescriptorKind, HugePages, Parker, Pool, Sleep};
 use crate::message::Message;
 use crate::mutants::{self, Mutant};
 use crate::net::link::Outgoing;
@@ -119,7 +119,7 @@ impl Stmgr {
         let routes = Routes::new(&options.topology, &options.packing, options.container)?;
         affinity::pin(&affinity::Policy::of(settings), options.container);
         let sizes = Sizes::of(settings);
-        let pool = Arc::new(Pool::create(&sizes.pool(&routes))?);
+        let pool = Arc::new(Pool::create_of(&sizes.pool(&routes), HugePages::of(settings))?);
         let wanted = settings.text(config::REACTOR).unwrap_or_default();
         let choice = Choice::parse(wanted).unwrap_or_default();
         let mut net = reactor::open(choice).map_err(|source| match choice {
@@ -132,7 +132,7 @@ impl Stmgr {
         let folder = &options.container_dir;
         let unix = net.bind_local(folder, SOCKET_NAME);
         let unix = unix.map_err(listen(folder.join(SOCKET_NAME).display().to_string()))?;
-        info!(container = %options.container, %address, reactor = net.name(), blocks = pool.block_count(), "stmgr ready");
+        info!(container = %options.container, %address, reactor = net.name(), blocks = pool.block_count(), pages = %pool.pages(), "stmgr ready");
         let now = host::now();
         Ok(Self {
             registration: Registration::new(&routes),
@@ -170,6 +170,7 @@ impl Stmgr {
         host::step();
         let worked = self.take_from_rings();
         self.settle();
+        self.deliver_all();
         if host::is_virtual() {
             self.audit();
         }
@@ -229,6 +230,11 @@ impl Stmgr {
                 break;
             }
         }
+    }
+
+    /// Hands instances what waits for them. Once for all that has happened: an instance that is woken may take the
+    /// processor at once, and would be back for more after each block.
+    fn deliver_all(&mut self) {
         for slot in std::mem::take(&mut self.full) {
             self.deliver(slot);
         }
@@ -239,15 +245,21 @@ impl Stmgr {
 
     fn deliver(&mut self, slot: Slot) {
         let Some(local) = &mut self.locals[slot.at()] else { return };
-        let mut pushed = false;
+        let (mut granted, mut urgent) = (false, false);
         let ring = &mut local.end.producer;
         let outcome = self.core.deliver(slot, |descriptor| {
             let taken = ring.push(descriptor).is_ok();
-            pushed |= taken;
+            let is_grant = descriptor.kind == DescriptorKind::Grant;
+            granted |= taken && is_grant;
+            // One that leaves grants in its ring until that is full must empty it.
+            urgent |= !(taken && is_grant);
             taken
         });
-        if pushed && !mutants::is(Mutant::WakeForgotten) {
-            local.waker.wake();
+        match urgent {
+            _ if mutants::is(Mutant::WakeForgotten) => {}
+            true => local.waker.wake(),
+            false if granted => local.waker.nudge(),
+            false => {}
         }
         if local.end.producer.is_corrupt() {
             self.faults.push((slot, "its ring is corrupt".to_owned()));
@@ -360,7 +372,8 @@ impl Stmgr {
     }
 
     fn sleep(&mut self) -> Result<(), StmgrError> {
-        self.parker.fall_asleep();
+        let can_wait = self.core.can_wait_for_blocks();
+        self.parker.fall_asleep(if can_wait { Sleep::Deep } else { Sleep::Light });
         let has_work = self.locals.iter().flatten().any(|local| local.end.consumer.has_some());
         let timeout = if has_work { Duration::ZERO } else { self.until_next_timer() };
         let outcome = self.network(Some(timeout));
@@ -399,6 +412,7 @@ impl Stmgr {
         self.events = events;
         self.on_time();
         self.settle();
+        self.deliver_all();
         Ok(())
     }
 

@@ -72,7 +72,7 @@ pub struct Pressure {
     /// By task id.
     tasks: Vec<Task>,
     /// Tasks that are not calm.
-    troubled: BTreeSet<TaskId>,
+    troubled: Bits,
     peers: Vec<PeerSet>,
     /// Nothing is held: what is too much is dropped instead.
     drop: bool,
@@ -103,7 +103,7 @@ impl Pressure {
         local.iter().for_each(|task| tasks[task.0 as usize].is_local = true);
         Self {
             tasks,
-            troubled: BTreeSet::new(),
+            troubled: Bits::new(max_task as usize + 1),
             peers: vec![none; peers],
             drop,
             version: 0,
@@ -122,7 +122,7 @@ impl Pressure {
             task.places += 1;
             if task.phase == Phase::Calm {
                 (task.phase, task.since) = (Phase::Behind, now);
-                self.troubled.insert(id);
+                self.troubled.insert(id.0 as usize);
             }
             return;
         }
@@ -130,19 +130,20 @@ impl Pressure {
         if task.places == 0 {
             task.behind += now.saturating_sub(task.since);
             let phase = std::mem::take(&mut task.phase);
-            self.troubled.remove(&id);
+            self.troubled.remove(id.0 as usize);
             self.own_changed |= phase == Phase::Holding;
         }
     }
 
     /// Sees to what is due at this time.
     pub fn turn(&mut self, now: Duration) -> Turn {
-        if !self.drop {
-            for id in self.troubled.iter().copied().collect::<Vec<_>>() {
-                if self.start_at(id).is_some_and(|at| at <= now) {
-                    self.start(id, now);
-                }
+        let mut from = 0;
+        while let Some(at) = self.troubled.first_from(from).filter(|_| !self.drop) {
+            let id = TaskId(at as u32);
+            if self.start_at(id).is_some_and(|at| at <= now) {
+                self.start(id, now);
             }
+            from = at + 1;
         }
         if std::mem::take(&mut self.own_changed) {
             self.version += 1;
@@ -153,7 +154,8 @@ impl Pressure {
         if state {
             self.restate_at = now + RESTATE_INTERVAL;
         }
-        let starts = self.troubled.iter().filter(|_| !self.drop).filter_map(|&id| self.start_at(id));
+        let behind = self.troubled.iter().filter(|_| !self.drop);
+        let starts = behind.filter_map(|id| self.start_at(TaskId(id as u32)));
         self.due = starts.chain((self.version > 0).then_some(self.restate_at)).min();
         Turn { state, holders_changed: std::mem::take(&mut self.any_changed) }
     }
@@ -206,7 +208,7 @@ impl Pressure {
     pub(super) fn audit(&self, places: &[u32]) -> Result<(), String> {
         for (id, (task, &places)) in self.tasks.iter().zip(places).enumerate() {
             let calm = task.phase == Phase::Calm;
-            let is_listed = self.troubled.contains(&TaskId(id as u32));
+            let is_listed = self.troubled.contains(id);
             if task.places != places || calm != (places == 0) || is_listed == calm {
                 return Err(format!("task {id} is over at {places} places, and this is known: {task:?}"));
             }
@@ -264,7 +266,7 @@ impl Pressure {
     }
 
     fn own_holders(&self) -> impl Iterator<Item = (TaskId, &Task)> {
-        let troubled = self.troubled.iter().map(|&id| (id, &self.tasks[id.0 as usize]));
+        let troubled = self.troubled.iter().map(|id| (TaskId(id as u32), &self.tasks[id]));
         troubled.filter(|(_, task)| task.phase == Phase::Holding)
     }
 

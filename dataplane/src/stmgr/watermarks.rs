@@ -71,6 +71,8 @@ struct Gauge {
     /// What was told of it last.
     told_over: bool,
     is_listed: bool,
+    /// Whom what waits here is for.
+    tasks: Box<[TaskId]>,
 }
 
 /// The gauges of all places of a container.
@@ -80,24 +82,30 @@ pub struct Gauges {
     gauges: Vec<Gauge>,
     slots: usize,
     changed: Vec<u32>,
+    over: usize,
 }
 
 impl Gauges {
     /// Nothing waits anywhere.
     #[must_use]
     pub fn new(routes: &Routes, sizes: &Sizes, watermarks: &Watermarks) -> Self {
-        let gauge = |reach: Option<u64>| {
+        let gauge = |place: Place, reach: Option<u64>| {
             let (high_bytes, low_bytes) = match reach {
                 Some(bytes) => watermarks.within(bytes, u64::from(sizes.block_bytes[0])),
                 // Acks are nothing to stop spouts for: a spout takes them whatever it does.
                 None => (u64::MAX, u64::MAX),
             };
-            Gauge { bytes: 0, high_bytes, low_bytes, is_over: false, told_over: false, is_listed: false }
+            let (is_over, told_over, is_listed) = (false, false, false);
+            let tasks = tasks_at(routes, place).into();
+            Gauge { bytes: 0, high_bytes, low_bytes, is_over, told_over, is_listed, tasks }
         };
         let slots = routes.tasks.len();
-        let tasks = (0..slots as u32).map(|slot| gauge(reach_of_task(routes, sizes, Slot(slot))));
-        let queues = routes.queues.iter().map(|&pair| gauge(reach_of_queue(routes, sizes, pair)));
-        Self { gauges: tasks.chain(queues).collect(), slots, changed: Vec::new() }
+        let tasks = (0..slots as u32).map(Slot);
+        let tasks = tasks.map(|slot| gauge(Place::Task(slot), reach_of_task(routes, sizes, slot)));
+        let queues = (0..).map(QueueIndex).zip(&routes.queues);
+        let queues =
+            queues.map(|(queue, &pair)| gauge(Place::Queue(queue), reach_of_queue(routes, sizes, pair)));
+        Self { gauges: tasks.chain(queues).collect(), slots, changed: Vec::new(), over: 0 }
     }
 
     fn index(&self, place: Place) -> usize {
@@ -140,9 +148,16 @@ impl Gauges {
     fn turn(&mut self, index: usize, over: bool) {
         let gauge = &mut self.gauges[index];
         gauge.is_over = over;
+        self.over = if over { self.over + 1 } else { self.over - 1 };
         if !std::mem::replace(&mut gauge.is_listed, true) {
             self.changed.push(index as u32);
         }
+    }
+
+    /// Whether some place is over.
+    #[must_use]
+    pub fn any_over(&self) -> bool {
+        self.over > 0
     }
 
     /// Whether a place is over.
@@ -150,6 +165,12 @@ impl Gauges {
     #[must_use]
     pub fn is_over(&self, place: Place) -> bool {
         self.gauges[self.index(place)].is_over
+    }
+
+    /// The tasks that what waits at a place is for. A broadcast waits once for all of them.
+    #[must_use]
+    pub fn tasks(&self, place: Place) -> &[TaskId] {
+        &self.gauges[self.index(place)].tasks
     }
 
     /// A place that has gone over, or come back, since it was last named here; and whether it is over now.
@@ -219,7 +240,7 @@ fn standard_bytes(sizes: &Sizes, blocks: u32) -> u64 {
 
 /// The tasks that wait at a place.
 #[must_use]
-pub fn tasks_at(routes: &Routes, place: Place) -> Vec<TaskId> {
+fn tasks_at(routes: &Routes, place: Place) -> Vec<TaskId> {
     let pair = match place {
         Place::Task(slot) => return vec![routes.tasks[slot.at()]],
         Place::Queue(queue) => routes.queues[queue.at()],

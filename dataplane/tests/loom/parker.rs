@@ -1,6 +1,6 @@
 //! The parker: no wake-up is lost. A lost one is a deadlock, which loom reports.
 
-use crate::memory::park::{Parker, Waker};
+use crate::memory::park::{Parker, Sleep, Waker};
 use crate::{Mapping, block, explore, small_ring};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -24,7 +24,7 @@ fn no_wake_up_is_lost() {
             }
         });
         while !work.load(Ordering::Relaxed) {
-            parker.park(|| work.load(Ordering::Relaxed), None);
+            parker.park(Sleep::Light, || work.load(Ordering::Relaxed), None);
         }
         producer.join().unwrap();
     });
@@ -45,10 +45,50 @@ fn whoever_sleeps_for_a_ring_gets_all_of_it() {
             let descriptor = loop {
                 match consumer.pop() {
                     Some(descriptor) => break descriptor,
-                    None => parker.park(|| consumer.has_some(), None),
+                    None => parker.park(Sleep::Light, || consumer.has_some(), None),
                 }
             };
             assert_eq!(descriptor, block(n));
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_wait_is_not_lost_behind_what_can() {
+    explore(3, || {
+        let (parker, waker) = parker();
+        let (mut producer, mut consumer) = small_ring();
+        let sender = thread::spawn(move || {
+            producer.push(block(1)).unwrap();
+            waker.nudge();
+            producer.push(block(2)).unwrap();
+            waker.wake();
+        });
+        let mut next = |sleep| loop {
+            match consumer.pop() {
+                Some(descriptor) => break descriptor,
+                None => parker.park(sleep, || consumer.has_some(), None),
+            }
+        };
+        // The one that sleeps deep gets both when the second is sent; then the one that sleeps lightly waits for nothing.
+        assert_eq!(next(Sleep::Deep), block(1));
+        assert_eq!(next(Sleep::Light), block(2));
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_light_sleep_ends_with_whatever_comes() {
+    explore(4, || {
+        let (parker, waker) = parker();
+        let (mut producer, mut consumer) = small_ring();
+        let sender = thread::spawn(move || {
+            producer.push(block(1)).unwrap();
+            waker.nudge();
+        });
+        while consumer.pop().is_none() {
+            parker.park(Sleep::Light, || consumer.has_some(), None);
         }
         sender.join().unwrap();
     });

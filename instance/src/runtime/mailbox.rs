@@ -3,7 +3,7 @@
 //! The task thread looks at one flag between tuples, which costs nothing while it is not set. It sleeps on a word of
 //! its channel, so the gateway wakes it through the same word that the stmgr does.
 
-use egret_dataplane::memory::{Channel, Parker, Pool, Waker};
+use egret_dataplane::memory::{Channel, Parker, Pool, Sleep, Waker};
 use egret_dataplane::message::RunState;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +89,7 @@ impl Mailbox {
     /// Sleeps until a command waits.
     pub(crate) fn wait(&self, parker: &Parker) {
         while !self.is_pending() {
-            parker.park(|| self.is_pending(), None);
+            parker.park(Sleep::Deep, || self.is_pending(), None);
         }
     }
 

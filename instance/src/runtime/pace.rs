@@ -58,7 +58,6 @@ impl Pace {
     /// The task has waited: that time says nothing about its calls.
     pub(crate) fn waited(&mut self, now: Instant) {
         self.last_look = now;
-        self.waiting_since = None;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::collector::{EmitError, Outlet};
 use egret_dataplane::host;
 use egret_dataplane::memory::{
     CLASSES, Class, Consumer, Counters, Descriptor, DescriptorKind, Hold, OwnedBlock, Parker, Pool, Producer,
-    Waker,
+    Sleep, Waker,
 };
 use egret_dataplane::message::TaskCounters;
 use std::cell::RefCell;
@@ -39,6 +39,8 @@ pub(crate) struct Queues {
     wake_every: u32,
     unwoken: u32,
     unwoken_since: Option<Instant>,
+    /// Whether one of them cannot wait until the stmgr is awake anyway.
+    is_urgent: bool,
     /// Last in, first out: the block used last is the one still in the cache.
     free: [Vec<OwnedBlock>; CLASSES],
     /// Data and ends that arrived while the task waited for a grant. Bounded by the ring and the stmgr's quotas.
@@ -72,6 +74,7 @@ impl Queues {
             wake_every: 1,
             unwoken: 0,
             unwoken_since: None,
+            is_urgent: false,
             free: Default::default(),
             inbox: VecDeque::new(),
             mailbox,
@@ -129,8 +132,13 @@ impl Queues {
     fn wake_stmgr(&mut self) {
         if self.unwoken > 0 {
             (self.unwoken, self.unwoken_since) = (0, None);
-            self.stmgr.wake();
+            if std::mem::take(&mut self.is_urgent) { self.stmgr.wake() } else { self.stmgr.nudge() }
         }
+    }
+
+    /// Whether the stmgr has taken what was pushed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.producer.is_drained()
     }
 
     /// Makes the counters visible to the stmgr.
@@ -145,12 +153,17 @@ impl Queues {
         self.counters.store_unnamed(has_unnamed);
     }
 
-    /// Waits until a block or a command may have come, at most for `timeout`: some turns awake, then asleep.
+    /// Waits until something to execute or to take note of, or a command, may have come, at most for `timeout`: some turns
+    /// awake, then asleep. Grants may be left in the ring meanwhile.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
-        self.wait_for(|mailbox| mailbox.is_pending(), timeout);
+        if !self.inbox.is_empty() {
+            // It came while user code waited for a block, after it was told that there is nothing to execute.
+            return;
+        }
+        self.wait_for(Sleep::Deep, |mailbox| mailbox.is_pending(), timeout);
     }
 
-    fn wait_for(&mut self, commanded: impl Fn(&Mailbox) -> bool, timeout: Option<Duration>) {
+    fn wait_for(&mut self, sleep: Sleep, commanded: impl Fn(&Mailbox) -> bool, timeout: Option<Duration>) {
         self.wake_stmgr();
         // A corrupt ring says nothing more; only a command (that the stmgr is gone) can end that.
         let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || commanded(&self.mailbox);
@@ -160,20 +173,20 @@ impl Queues {
             }
             std::hint::spin_loop();
         }
-        self.parker.park(ready, timeout);
+        self.parker.park(sleep, ready, timeout);
     }
 
     /// Sleeps at most for `timeout` whatever blocks come; only a command ends it early.
     pub(crate) fn pause(&mut self, timeout: Duration) {
         self.wake_stmgr();
-        self.parker.park(|| self.mailbox.is_pending(), Some(timeout));
+        self.parker.park(Sleep::Deep, || self.mailbox.is_pending(), Some(timeout));
     }
 
     /// As [`pause`](Self::pause), but what comes ends it too.
     fn pause_or_arrival(&mut self, timeout: Duration) {
         self.wake_stmgr();
         let ready = || (self.consumer.has_some() && !self.consumer.is_corrupt()) || self.mailbox.is_pending();
-        self.parker.park(ready, Some(timeout));
+        self.parker.park(Sleep::Deep, ready, Some(timeout));
     }
 
     /// Whether this spout is to emit nothing for now.
@@ -191,7 +204,7 @@ impl Queues {
             let told = self.consumer.has_some() && !self.consumer.is_corrupt();
             told || self.mailbox.is_pending() || !self.hold.is_set()
         };
-        self.parker.park(ready, timeout);
+        self.parker.park(Sleep::Deep, ready, timeout);
     }
 
     /// Where this task sleeps, also when its stmgr is gone. It is about to.
@@ -284,6 +297,7 @@ impl Queues {
         // stmgr is about to close, and what is lost is counted by its executor's successor.
         if self.producer.push(descriptor).is_ok() {
             self.unwoken += 1;
+            self.is_urgent |= descriptor.kind != DescriptorKind::Done;
             if self.unwoken >= self.wake_every {
                 self.wake_stmgr();
             }
@@ -312,7 +326,7 @@ impl Outlet for SharedQueues {
                 return Err(EmitError::Stopped);
             }
             let timeout = queues.turn();
-            queues.wait_for(Mailbox::is_urgent, timeout);
+            queues.wait_for(Sleep::Light, Mailbox::is_urgent, timeout);
         }
     }
 
@@ -326,7 +340,7 @@ impl Outlet for SharedQueues {
                 Some(_) if !queues.mailbox.is_urgent() => {}
                 _ => return Err(EmitError::Stopped),
             }
-            queues.wait_for(Mailbox::is_urgent, timeout);
+            queues.wait_for(Sleep::Deep, Mailbox::is_urgent, timeout);
         }
     }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// What a spout that has nothing waits for the first time; doubled with each time in a row.
 const IDLE_FIRST: Duration = Duration::from_millis(1);
+/// A pause so short may leave tuples in an open block, while the stmgr has not got to those before.
+const SHORT_PAUSE: Duration = Duration::from_micros(100);
 /// The most that an idle spout waits: 16 idle spouts wake up 250 times a second in all.
 const IDLE_MAX: Duration = Duration::from_millis(64);
 
@@ -129,8 +131,9 @@ fn emit(task: &mut Task, spout: &mut dyn SpoutRunner, idle: &mut Duration) -> Re
 
 /// Nothing for some time. Trees that end meanwhile are told to the spout, and a failed one ends the pause.
 fn pause(task: &mut Task, spout: &mut dyn SpoutRunner, time: Duration) -> Result<(), u8> {
-    task.flush(spout.emitter());
-    let until = host::now() + time;
+    let now = host::now();
+    task.flush_before_pause(spout.emitter(), now, time <= SHORT_PAUSE);
+    let until = now + time;
     loop {
         let left = until.saturating_duration_since(host::now());
         task.rest(Some(left));

@@ -27,6 +27,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+/// How late a task may be woken after a pause. Each pause costs tens of microseconds of CPU down the chain, so a spout that
+/// is asked for a tuple every microsecond emits some at a time.
+const TIMER_SLACK: Duration = Duration::from_micros(20);
 /// How often a spout tells how long its trees take, while that changes.
 const LATENCY_EVERY: Duration = Duration::from_secs(1);
 
@@ -61,6 +64,7 @@ pub(crate) fn spawn(start: Start, load: Load, gateway: OwnedFd) -> io::Result<Re
 }
 
 fn run(start: Start, load: Load, mut reporter: Reporter) -> u8 {
+    host::set_timer_slack(TIMER_SLACK);
     match prepare(start, load, reporter.clone()) {
         Ok((mut task, runner)) => {
             let ran = match runner {
@@ -244,6 +248,17 @@ impl Task {
         emitter.flush();
         self.pace.flushed();
         self.publish(emitter);
+    }
+
+    /// Before a pause. In a `short` one tuples may stay in an open block, within the flush interval, while the stmgr has not
+    /// got to what was pushed before: they would wait there as well, and a block for each few would keep it from getting on.
+    pub(super) fn flush_before_pause(&mut self, emitter: &mut Emitter, now: Instant, short: bool) {
+        let waits = emitter.has_open_blocks();
+        if self.pace.look(now, waits) || !short || self.queues.0.borrow().is_drained() {
+            self.flush(emitter);
+        } else {
+            self.publish(emitter);
+        }
     }
 
     /// The task has emitted its last tuple.

@@ -1,10 +1,12 @@
 //! The process that writes.
 
-use super::{BLOCK_HEADER, MAX_PENDING, Row, Side, TUPLE_HEADER, edge};
+use super::{BLOCK_HEADER, MAX_PENDING, PING_NS, Row, Side, TUPLE_HEADER, edge};
 use crate::clock::now_ns;
 use anyhow::{Result, ensure};
+use egret_dataplane::host;
 use egret_dataplane::ids::BlockId;
 use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock};
+use std::time::Duration;
 
 struct Emitter<'a> {
     row: &'a Row,
@@ -33,6 +35,7 @@ pub(super) fn run(row: &Row, side: Side) -> Result<()> {
 
 impl Emitter<'_> {
     fn run(mut self) -> Result<()> {
+        host::set_timer_slack(Duration::from_nanos(1));
         while self.sent < self.row.tuples {
             while let Some(descriptor) = self.side.end.consumer.pop() {
                 self.take(descriptor)?;
@@ -63,12 +66,16 @@ impl Emitter<'_> {
         let base = first.wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1;
         let one_at_a_time = self.row.latencies.is_some();
         let most = if one_at_a_time { 1 } else { room.min(self.row.tuples - self.sent) };
+        let due = now_ns() + PING_NS;
+        if one_at_a_time {
+            self.side.sleep.until_due(due);
+        }
         let bytes = block.bytes_mut();
         bytes[..8].copy_from_slice(&first.to_le_bytes());
         bytes[8..BLOCK_HEADER].copy_from_slice(&base.to_le_bytes());
         let mut count = 0;
         for tuple in bytes[BLOCK_HEADER..].chunks_exact_mut(step).take(most as usize) {
-            let n = if one_at_a_time { now_ns() } else { first + count };
+            let n = if one_at_a_time { due } else { first + count };
             tuple[..8].copy_from_slice(&(self.payload.len() as u64).to_le_bytes());
             tuple[8..TUPLE_HEADER].copy_from_slice(&n.to_le_bytes());
             tuple[TUPLE_HEADER..TUPLE_HEADER + self.payload.len()].copy_from_slice(&self.payload);

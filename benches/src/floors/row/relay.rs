@@ -1,6 +1,6 @@
 //! The process in the middle: it passes descriptors on and touches no block.
 
-use super::{Row, Sleep};
+use super::{Idle, Row};
 use anyhow::{Context, Result};
 use egret_dataplane::memory::{Channel, ChannelEnd, Descriptor, DescriptorKind, Waker};
 
@@ -24,7 +24,7 @@ impl End {
 pub(super) fn run(row: &Row, channels: &[Channel]) -> Result<()> {
     let (bell, ends) = channels.split_last().context("no channels")?;
     let mut ends: Vec<End> = ends.iter().map(End::new).collect();
-    let sleep = Sleep { parker: bell.instance_parker(), spin_turns: row.spin_turns };
+    let sleep = Idle { parker: bell.instance_parker(), spin_turns: row.spin_turns };
     // By block: readers that have not given it back, and the reader whose ack block it is.
     let mut readers: Vec<u32> = Vec::new();
     let mut owners: Vec<usize> = Vec::new();

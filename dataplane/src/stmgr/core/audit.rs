@@ -13,7 +13,7 @@ use crate::stmgr::bits::Bits;
 use crate::stmgr::credit::Waiting;
 use crate::stmgr::route::{Peer, QueueIndex, Slot, WindowIndex};
 use crate::stmgr::sizes::Home;
-use crate::stmgr::watermarks::{Place, tasks_at};
+use crate::stmgr::watermarks::Place;
 
 impl Core {
     /// To be called after [`turn`](Self::turn).
@@ -111,7 +111,7 @@ impl Core {
 
     fn audit_pressure(&self) -> Result<(), String> {
         let mut places = vec![0; self.pressure.task_count()];
-        for task in self.gauges.told_over().flat_map(|place| tasks_at(&self.routes, place)) {
+        for task in self.gauges.told_over().flat_map(|place| self.gauges.tasks(place)) {
             places[task.0 as usize] += 1;
         }
         self.pressure.audit(&places)?;

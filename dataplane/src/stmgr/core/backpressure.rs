@@ -5,7 +5,6 @@ use crate::ids::{ComponentIndex, TaskId};
 use crate::message::{Backpressure, TaskPressure};
 use crate::stmgr::fault::Fault;
 use crate::stmgr::route::{Peer, Slot};
-use crate::stmgr::watermarks::tasks_at;
 use std::time::Duration;
 
 impl Core {
@@ -14,7 +13,7 @@ impl Core {
     #[inline]
     pub fn turn(&mut self, now: Duration) {
         while let Some((place, over)) = self.gauges.next_changed() {
-            for task in tasks_at(&self.routes, place) {
+            for &task in self.gauges.tasks(place) {
                 self.pressure.set(task, over, now);
             }
         }

@@ -27,7 +27,7 @@ use super::ends::Ends;
 use super::pressure::Pressure;
 use super::route::{Peer, Routes, Slot, WindowIndex};
 use super::sizes::{Home, Sizes, homes};
-use super::watermarks::{Gauges, Place as Waits, Watermarks, tasks_at};
+use super::watermarks::{Gauges, Place as Waits, Watermarks};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, TaskId};
 use crate::memory::Descriptor;
@@ -147,7 +147,7 @@ impl Core {
         }
         let max_task = routes.all_tasks().map(|(task, _)| task.0).max().unwrap_or(0);
         Self {
-            blocks: Blocks::new(&homes, slots),
+            blocks: Blocks::new(&homes, slots, routes.windows.len()),
             ends: Ends::new(slots, max_task),
             locals: (0..slots).map(|_| LocalTask::default()).collect(),
             peers: routes.peers.iter().map(|_| PeerState::default()).collect(),
@@ -182,6 +182,14 @@ impl Core {
         let slot = self.ready.pop()?;
         self.locals[slot.at()].is_ready = false;
         Some(slot)
+    }
+
+    /// Whether nobody waits for a block that an instance has consumed or soon will: then what instances say of that can
+    /// wait until there is something else to do.
+    #[must_use]
+    pub fn can_wait_for_blocks(&self) -> bool {
+        let behind = self.blocks.is_scarce() || self.gauges.any_over() || self.drops;
+        !behind && self.locals.iter().all(|local| local.pending.is_empty() && local.grants.is_empty())
     }
 
     /// Whether a local task has ended.
@@ -280,7 +288,7 @@ impl Core {
     fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, purpose: Purpose) {
         let place = Waits::Queue(queue);
         if self.drops && purpose == Purpose::Data && self.gauges.is_over(place) {
-            let tasks = tasks_at(&self.routes, place).len() as u64;
+            let tasks = self.gauges.tasks(place).len() as u64;
             self.drop_block(block, Cause::Backpressure, tasks);
             return;
         }

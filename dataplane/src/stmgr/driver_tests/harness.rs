@@ -414,7 +414,13 @@ impl Instance {
         roots
     }
 
-    /// Reads the one tuple of a received block, and says done.
+    /// As [`say`](Self::say), but what can wait does not wake the stmgr.
+    fn mention(&mut self, descriptor: Descriptor) {
+        self.end.producer.push(descriptor).unwrap();
+        self.waker.nudge();
+    }
+
+    /// Reads the one tuple of a received block, and says done as an instance does.
     pub(super) fn consume(&mut self, descriptor: Descriptor) -> (TaskId, Vec<u8>) {
         assert_eq!((descriptor.kind, descriptor.target), (DescriptorKind::Data, self.task.0));
         let block = self.pool.claim(descriptor.block).unwrap();
@@ -425,7 +431,7 @@ impl Instance {
         drop(block);
         self.counters.executed += u64::from(descriptor.count);
         self.end.counters.store(&self.counters);
-        self.say(Descriptor::of_block(DescriptorKind::Done, descriptor.block));
+        self.mention(Descriptor::of_block(DescriptorKind::Done, descriptor.block));
         (source, tuple)
     }
 

@@ -51,8 +51,9 @@ fn main() -> ExitCode {
 fn topology() -> TopologyBuilder {
     let mut topology = TopologyBuilder::new("counting");
     topology.config("topology.reliability.mode", "ATLEAST_ONCE");
-    // So few that no queue gets over its watermark: who is held, and until when, is a decision, and control.
-    topology.config("topology.max.spout.pending", 2048);
+    // So low that queues keep crossing them.
+    topology.config("egret.streammgr.network.backpressure.highwatermark.mb", 0.05);
+    topology.config("egret.streammgr.network.backpressure.lowwatermark.mb", 0.02);
     topology.spout("source", 1, Source::default).emits::<Item>();
     topology.bolt("pass", 1, || Pass).shuffle("source").emits::<Item>();
     topology.bolt("sink", 1, || Sink).shuffle("pass");
