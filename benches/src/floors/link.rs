@@ -11,8 +11,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Stdio;
 
-/// Bytes of one send or receive at most: what a window of sixteen standard blocks lets two stmgrs have under way.
-const BATCH: usize = 256 << 10;
+/// Bytes of one send or receive at most: what a window of 32 standard blocks lets two stmgrs have under way.
+const BATCH: usize = 512 << 10;
 /// Bytes before the payload of a tuple: its length, its number.
 const TUPLE_HEADER: usize = 16;
 

@@ -22,8 +22,9 @@ use crate::plan::{Config, config};
 const TASK_MEDIUM: u32 = 8;
 /// Large blocks of each task: one to be written while another is consumed.
 const TASK_LARGE: u32 = 2;
-/// A window is a fraction of a task's quota: it covers one round trip, not the whole queue.
-const WINDOW_DIVISOR: u32 = 4;
+/// A window is a fraction of a task's quota: it covers one round trip, not the whole queue. Half of it, since with every
+/// quarter of a window both ends of a link are woken.
+const WINDOW_DIVISOR: u32 = 2;
 /// The smallest window of standard blocks.
 const WINDOW_STANDARD_MIN: u32 = 4;
 /// Medium blocks of each window.

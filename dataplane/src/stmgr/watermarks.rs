@@ -287,9 +287,9 @@ mod tests {
         let (_, g) = gauges(&topology, &[1, 1, 1, 1, 1, 1], 1);
         assert_eq!((marks(&g, 1), marks(&g, 2)), ((512, 256), (128, 64)));
         assert_eq!(g.gauges[0].high_bytes, u64::MAX, "nothing is held for a spout");
-        // A window is 256 KiB; the queue is as the task would be.
+        // A window is 512 KiB; the queue is as the task would be.
         let (routes, g) = gauges(&topology, &[1, 2, 2, 2, 2, 2], 2);
-        assert_eq!(marks(&g, routes.slot(TaskId(2)).unwrap().at()), (128, 64));
+        assert_eq!(marks(&g, routes.slot(TaskId(2)).unwrap().at()), (256, 128));
         let (_, g) = gauges(&topology, &[1, 2, 2, 2, 2, 2], 1);
         assert_eq!(marks(&g, 1), (512, 256));
     }
