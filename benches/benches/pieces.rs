@@ -119,7 +119,7 @@ fn ledger(c: &mut Criterion) {
             }
             let id = ids.pop_front().unwrap();
             ledger.ack(id, id | 1);
-            ledger.next_closed()
+            ledger.next_ended()
         });
     });
 }

@@ -19,6 +19,7 @@ mod error;
 pub mod grouping;
 pub mod ledger;
 pub mod local;
+mod numbered;
 pub mod runtime;
 pub mod topology;
 pub mod tuple;

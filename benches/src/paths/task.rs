@@ -124,7 +124,7 @@ impl Pair {
             self.emitted.give_back(block);
             while let Some((block, _)) = self.acks.take() {
                 let mut ledger = ledger.borrow_mut();
-                AckReader::new(block.bytes())?.records().for_each(|record| ledger.ack(record.id, record.xor));
+                AckReader::new(block.bytes())?.records().for_each(|record| ledger.ack_all(record));
                 drop(ledger);
                 self.acks.give_back(block);
             }

@@ -1,23 +1,29 @@
 //! Acks and fails on their way to the spout whose roots they are about.
 //!
 //! ```text
-//!  body: count records   0        8        16
-//!                        | id     | xor    |
-//!                        |  u64   |  u64   |
+//!  body: count records   0        8        16       24
+//!                        | first  | mask   | xor    |
+//!                        |  u64   |  u64   |  u64   |
 //! ```
 //!
-//! All records of a block are about roots of one process of one spout task, and of one kind. `id` is the root's; `xor`
-//! is the edge of the tuple that was acked ^ the edges of all that was emitted with it as the anchor, and 0 in a fail.
+//! All records of a block are about roots of one process of one spout task, and of one kind. `first` is a root's id, a
+//! multiple of 64; bit `i` of the mask stands for the root `first + i`. To the tree of each belongs `xor`: the edge of
+//! the tuple that was acked ^ the edges of all that was emitted with it as the anchor, and 0 in a fail. Tuples that come
+//! one after the other and are treated alike have the same xor (see [`FRESH`](super::root::FRESH)), so a record mostly
+//! tells of many.
 
-use super::header::{BlockKind, HEADER_BYTES, Header, Malformed};
-use super::{Destination, NoRoom};
+use super::header::{ALIGN, BlockKind, HEADER_BYTES, Header, Malformed};
+use super::{Destination, NoRoom, Root};
 use crate::ids::{Incarnation, TaskId};
 use crate::memory::{Class, Descriptor, DescriptorKind, MAX_COUNT, OwnedBlock, Pool};
 
 /// Bytes of an [`AckRecord`].
-pub const RECORD_BYTES: usize = 16;
+pub const RECORD_BYTES: usize = 24;
 
-const _: () = assert!(HEADER_BYTES.is_multiple_of(RECORD_BYTES));
+const _: () = assert!(RECORD_BYTES.is_multiple_of(ALIGN));
+
+/// How many roots a record can tell of: the bits of its mask.
+pub const PAGE: u64 = u64::BITS as u64;
 
 /// Whose acks or fails a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +56,53 @@ impl AckKind {
     }
 }
 
-/// One root of a tuple that was acked or failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of tuples of some roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckRecord {
-    /// Which root.
-    pub id: u64,
-    /// What to xor into its tree.
+    /// The root that bit 0 stands for.
+    pub first: u64,
+    /// Which roots.
+    pub mask: u64,
+    /// What to xor into the tree of each.
     pub xor: u64,
+}
+
+impl AckRecord {
+    /// About one root.
+    #[inline]
+    #[must_use]
+    pub fn of(id: u64, xor: u64) -> Self {
+        Self { first: id & !(PAGE - 1), mask: 1 << (id % PAGE), xor }
+    }
+
+    /// The ids of the roots.
+    pub fn ids(self) -> impl Iterator<Item = u64> {
+        bits(self.mask).map(move |bit| self.first.wrapping_add(bit as u64))
+    }
+
+    #[inline]
+    fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        let (words, _) = bytes.as_chunks_mut();
+        for (word, value) in words.iter_mut().zip([self.first, self.mask, self.xor]) {
+            *word = value.to_le_bytes();
+        }
+        bytes
+    }
+
+    #[inline]
+    fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Self {
+        let (words, _) = bytes.as_chunks();
+        let word = |index: usize| words.get(index).map_or(0, |&word| u64::from_le_bytes(word));
+        Self { first: word(0), mask: word(1), xor: word(2) }
+    }
+}
+
+/// The positions of the bits of a mask, the lowest first.
+#[inline]
+pub fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    let left = std::iter::successors(Some(mask), |&mask| Some(mask & mask.wrapping_sub(1)));
+    left.take_while(|&mask| mask != 0).map(|mask| mask.trailing_zeros() as usize)
 }
 
 /// Writes records into a block, in place.
@@ -65,7 +111,9 @@ pub struct AckBuilder {
     block: OwnedBlock,
     header: AckHeader,
     limit: usize,
-    used: usize,
+    /// Where the last record stands, which may become one of more roots.
+    at: usize,
+    last: AckRecord,
 }
 
 impl AckBuilder {
@@ -77,30 +125,51 @@ impl AckBuilder {
     #[must_use]
     pub fn new(block: OwnedBlock, header: AckHeader) -> Self {
         let limit = block.bytes().len().min(Pool::STANDARD_BYTES);
-        Self { block, header, limit, used: HEADER_BYTES }
+        Self { block, header, limit, at: HEADER_BYTES, last: AckRecord::default() }
     }
 
-    /// Adds a record.
+    /// Adds that this is to be xored into the tree of a root.
     ///
     /// # Errors
     /// [`NoRoom`] when the block is full.
-    #[inline]
-    pub fn push(&mut self, record: AckRecord) -> Result<(), NoRoom> {
-        let end = self.used + RECORD_BYTES;
-        if end > self.limit {
+    #[inline(always)]
+    pub fn push(&mut self, id: u64, xor: u64) -> Result<(), NoRoom> {
+        let bit = 1 << (id % PAGE);
+        // Once for each root: what comes twice must be applied twice.
+        if id ^ self.last.first < PAGE && xor == self.last.xor && self.last.mask & bit == 0 {
+            self.last.mask |= bit;
+            return Ok(());
+        }
+        self.begin(AckRecord::of(id, xor))
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, record: AckRecord) -> Result<(), NoRoom> {
+        let next = self.used();
+        if next + RECORD_BYTES > self.limit {
             return Err(NoRoom);
         }
-        let both = u128::from(record.id) | u128::from(record.xor) << 64;
-        self.block.bytes_mut()[self.used..end].copy_from_slice(&both.to_le_bytes());
-        self.used = end;
+        self.write_last();
+        (self.at, self.last) = (next, record);
         Ok(())
+    }
+
+    fn write_last(&mut self) {
+        if self.last.mask != 0 {
+            self.block.bytes_mut()[self.at..self.at + RECORD_BYTES].copy_from_slice(&self.last.to_bytes());
+        }
+    }
+
+    /// Bytes in use, the header included.
+    fn used(&self) -> usize {
+        if self.last.mask == 0 { self.at } else { self.at + RECORD_BYTES }
     }
 
     /// How many records it holds.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u32 {
-        ((self.used - HEADER_BYTES) / RECORD_BYTES) as u32
+        ((self.used() - HEADER_BYTES) / RECORD_BYTES) as u32
     }
 
     /// Whose they are.
@@ -113,8 +182,9 @@ impl AckBuilder {
     /// Writes the header; the block is ready to go with its descriptor.
     #[must_use]
     pub fn finish(mut self) -> (OwnedBlock, Descriptor) {
+        self.write_last();
         let (target, used, count) =
-            (Destination::Task(self.header.spout).to_u32(), self.used as u32, self.count());
+            (Destination::Task(self.header.spout).to_u32(), self.used() as u32, self.count());
         let header = Header {
             kind: self.header.kind.block_kind() as u16,
             source: self.header.source.0,
@@ -123,7 +193,7 @@ impl AckBuilder {
             count,
             used,
             edge_base: 0,
-            incarnation: self.header.incarnation.0,
+            root: Root { spout: self.header.spout, incarnation: self.header.incarnation, id: 0 },
         };
         header.write(self.block.bytes_mut());
         let kind = DescriptorKind::Ack;
@@ -157,8 +227,8 @@ impl<'a> AckReader<'a> {
         if !rest.is_empty() || records.len() != header.count as usize {
             return Err(Malformed::Records { count: header.count, used: header.used });
         }
-        let (source, spout) = (TaskId(header.source), TaskId(header.target));
-        let header = AckHeader { source, spout, incarnation: Incarnation(header.incarnation), kind };
+        let (source, Root { spout, incarnation, .. }) = (TaskId(header.source), header.root);
+        let header = AckHeader { source, spout, incarnation, kind };
         Ok(Self { header, records })
     }
 
@@ -183,10 +253,7 @@ impl<'a> AckReader<'a> {
     /// One after the other.
     #[inline]
     pub fn records(&self) -> impl ExactSizeIterator<Item = AckRecord> + use<'a> {
-        self.records.iter().map(|&bytes| {
-            let both = u128::from_le_bytes(bytes);
-            AckRecord { id: both as u64, xor: (both >> 64) as u64 }
-        })
+        self.records.iter().map(AckRecord::from_bytes)
     }
 }
 
@@ -209,20 +276,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_pushed_is_read(records in proptest::collection::vec(any::<(u64, u64)>(), 0..1100), fail: bool) {
+        fn what_is_pushed_is_read(few: bool, records in proptest::collection::vec(any::<(u64, u64)>(), 0..1100), fail: bool) {
             let mut builder = builder(if fail { AckKind::Fail } else { AckKind::Ack }, 0);
             let mut fitted = Vec::new();
             for (id, xor) in records {
-                if builder.push(AckRecord { id, xor }).is_ok() { fitted.push(AckRecord { id, xor }); }
+                // Of few roots and values, so that some are told of together and some come twice.
+                let (id, xor) = if few { (id % 80, xor % 2) } else { (id, xor) };
+                if builder.push(id, xor).is_ok() { fitted.push((id, xor)); }
             }
-            prop_assert!(fitted.len() <= 1020);
+            prop_assert!(few || fitted.len() <= 680);
             let header = builder.header();
             let (block, descriptor) = builder.finish();
             let reader = AckReader::new(block.bytes()).unwrap();
             prop_assert_eq!(reader.header(), header);
             prop_assert_eq!((descriptor.kind, descriptor.target), (DescriptorKind::Ack, 1));
             prop_assert_eq!((descriptor.used as usize, descriptor.count), (reader.used(), reader.count()));
-            prop_assert_eq!(reader.records().collect::<Vec<_>>(), fitted);
+            let mut read: Vec<_> = reader.records().flat_map(|r| r.ids().map(move |id| (id, r.xor))).collect();
+            read.sort_unstable();
+            fitted.sort_unstable();
+            prop_assert_eq!(read, fitted);
         }
 
         #[test]
@@ -237,16 +309,29 @@ mod tests {
     #[test]
     fn a_larger_block_is_filled_no_further_than_a_standard_one() {
         let mut builder = builder(AckKind::Ack, 1);
-        while builder.push(AckRecord { id: 1, xor: 2 }).is_ok() {}
-        assert_eq!(builder.count(), 1020);
+        while builder.push(1, 2).is_ok() {}
+        assert_eq!(builder.count(), 680);
+    }
+
+    #[test]
+    fn roots_that_are_treated_alike_are_one_record() {
+        let mut builder = builder(AckKind::Ack, 0);
+        (64..200).for_each(|id| builder.push(id, 7).unwrap());
+        builder.push(199, 7).unwrap();
+        builder.push(198, 8).unwrap();
+        let (block, _) = builder.finish();
+        let read: Vec<_> = AckReader::new(block.bytes()).unwrap().records().collect();
+        let whole = |first| AckRecord { first, mask: u64::MAX, xor: 7 };
+        let rest = AckRecord { first: 192, mask: 0xff, xor: 7 };
+        assert_eq!(read, [whole(64), whole(128), rest, AckRecord::of(199, 7), AckRecord::of(198, 8)]);
     }
 
     #[test]
     fn numbers_that_do_not_fit_each_other_are_refused() {
         let mut builder = builder(AckKind::Ack, 0);
-        builder.push(AckRecord { id: 1, xor: 2 }).unwrap();
+        builder.push(1, 2).unwrap();
         let (block, _) = builder.finish();
-        let good = block.bytes()[..80].to_vec();
+        let good = block.bytes()[..88].to_vec();
         let with = |at: usize, value: u8| {
             let mut bytes = good.clone();
             bytes[at] = value;
@@ -254,9 +339,9 @@ mod tests {
         };
         assert_eq!(with(0, b'E'), Ok(1));
         assert_eq!(with(14, BlockKind::Data as u8), Err(Malformed::Kind(1)));
-        assert_eq!(with(16, 2), Err(Malformed::Records { count: 2, used: 80 }));
-        assert_eq!(with(20, 79), Err(Malformed::Records { count: 1, used: 79 }));
-        assert_eq!(with(20, 81), Err(Malformed::Used { claimed: 81, actual: 80 }));
-        assert_eq!(with(20, 63), Err(Malformed::Used { claimed: 63, actual: 80 }));
+        assert_eq!(with(16, 2), Err(Malformed::Records { count: 2, used: 88 }));
+        assert_eq!(with(20, 87), Err(Malformed::Records { count: 1, used: 87 }));
+        assert_eq!(with(20, 89), Err(Malformed::Used { claimed: 89, actual: 88 }));
+        assert_eq!(with(20, 63), Err(Malformed::Used { claimed: 63, actual: 88 }));
     }
 }

@@ -9,12 +9,13 @@
 //! ```
 //!
 //! Little-endian. Tuples begin at multiples of 8, so an archive may be read in place. `roots` counts the
-//! [roots](super::root) of the tuple; it is 0 in a block whose edge base is 0. The [header](super::header) is that of
-//! every block.
+//! [roots](super::root) that are listed, or names the tuple's only one by its distance from the block's; it is 0 in a
+//! block whose edge base is 0. The block's root is the first one that is the only one of its tuple. The
+//! [header](super::header) is that of every block.
 
 use super::Destination;
 use super::header::{ALIGN, BlockKind, HEADER_BYTES, Header, Malformed};
-use super::root::{ROOT_BYTES, Root, Roots, edge};
+use super::root::{Freshness, ROOT_BYTES, Root, RootMark, Roots, edge};
 use crate::ids::{StreamIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, MAX_COUNT, OwnedBlock};
 
@@ -51,33 +52,80 @@ pub struct BatchBuilder {
     header: BatchHeader,
     used: usize,
     count: u32,
+    /// The root that those of other tuples are named by.
+    root: Root,
+    fresh: Freshness,
 }
 
 impl BatchBuilder {
     /// An empty batch in `block`.
     #[must_use]
     pub fn new(block: OwnedBlock, header: BatchHeader) -> Self {
-        Self { block, header, used: HEADER_BYTES, count: 0 }
+        Self { block, header, used: HEADER_BYTES, count: 0, root: Root::NONE, fresh: Freshness::NEW }
     }
 
     /// Appends one tuple: `write` gets the free bytes, aligned to 8, writes an archive at their start and says how
     /// long it is, or `None` when they are too few. `roots` are those of the trees it belongs to, each once; none
-    /// where the block has no edge base.
+    /// where the block has no edge base. Says the place of its [edges](edge).
     ///
     /// # Errors
     /// [`NoRoom`] when it does not fit; the batch is as before.
     ///
     /// # Panics
     /// When `write` claims more bytes than it was given.
-    // Always: callers know how many roots there are, and what is written.
     #[inline(always)]
     pub fn append(
         &mut self,
         roots: &[Root],
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Result<u32, NoRoom> {
+        let index = self.count;
+        self.put(RootMark(roots.len() as u32), roots, write).map(|()| index)
+    }
+
+    /// As [`append`](Self::append), of a tuple with one root.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    #[inline(always)]
+    pub fn append_of(
+        &mut self,
+        root: Root,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Result<u32, NoRoom> {
+        let is_ours = root.owner() == self.root.owner() || self.adopt(root);
+        let distance = root.id.wrapping_sub(self.root.id);
+        let near = RootMark::near(distance).filter(|_| is_ours);
+        let roots = [root];
+        let (mark, listed) = near.map_or((RootMark(1), roots.as_slice()), |mark| (mark, &[]));
+        let index = self.count;
+        self.put(mark, listed, write)?;
+        Ok(if near.is_some() { self.fresh.place(distance, index) } else { index })
+    }
+
+    /// Makes it the block's root, if there is none yet.
+    #[cold]
+    fn adopt(&mut self, root: Root) -> bool {
+        let is_first = self.fresh.is_new();
+        if is_first {
+            self.root = root;
+        }
+        is_first
+    }
+
+    // Always inlined, as its callers: they know how many roots there are, and what is written.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        mark: RootMark,
+        listed: &[Root],
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Result<(), NoRoom> {
-        debug_assert!(roots.is_empty() || self.header.edge_base != 0, "roots need an edge base");
-        let start = self.used + TUPLE_HEADER_BYTES + roots.len() * ROOT_BYTES;
+        debug_assert!(mark == RootMark(0) || self.header.edge_base != 0, "roots need an edge base");
+        let start = self.used + TUPLE_HEADER_BYTES + listed.len() * ROOT_BYTES;
         let bytes = self.block.bytes_mut();
         if start > bytes.len() || self.count == MAX_COUNT {
             return Err(NoRoom);
@@ -88,9 +136,9 @@ impl BatchBuilder {
             return Err(NoRoom);
         }
         let (head, space) = bytes[self.used..start].split_at_mut(TUPLE_HEADER_BYTES);
-        head.copy_from_slice(&(u64::from(len as u32) | (roots.len() as u64) << 32).to_le_bytes());
-        for (space, root) in space.as_chunks_mut().0.iter_mut().zip(roots) {
-            *space = root.to_bytes();
+        head.copy_from_slice(&(u64::from(len as u32) | u64::from(mark.0) << 32).to_le_bytes());
+        if !listed.is_empty() {
+            list(space, listed);
         }
         if start + len < end {
             // Most archives end at a multiple of 8; the test spares them a call.
@@ -101,11 +149,11 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// The edge of the copy for `task` of the tuple that is appended next.
+    /// The edge of the copy for `task` of the tuple with its edges at this place.
     #[inline]
     #[must_use]
-    pub fn next_edge(&self, task: TaskId) -> u64 {
-        edge(self.header.edge_base, self.count, task)
+    pub fn edge(&self, place: u32, task: TaskId) -> u64 {
+        edge(self.header.edge_base, place, task)
     }
 
     /// How many tuples it holds.
@@ -134,7 +182,7 @@ impl BatchBuilder {
             count: self.count,
             used,
             edge_base: self.header.edge_base,
-            incarnation: 0,
+            root: self.root,
         };
         header.write(self.block.bytes_mut());
         let kind = DescriptorKind::Data;
@@ -143,11 +191,19 @@ impl BatchBuilder {
     }
 }
 
+#[inline(never)]
+fn list(space: &mut [u8], roots: &[Root]) {
+    for (space, root) in space.as_chunks_mut().0.iter_mut().zip(roots) {
+        *space = root.to_bytes();
+    }
+}
+
 /// Reads a batch and trusts nothing of it.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchReader<'a> {
     body: &'a [u8],
     header: BatchHeader,
+    root: Root,
     count: u32,
 }
 
@@ -164,7 +220,8 @@ impl<'a> BatchReader<'a> {
         }
         let (source, stream) = (TaskId(header.source), StreamIndex(header.stream));
         let (target, edge_base) = (Destination::from_u32(header.target), header.edge_base);
-        Ok(Self { body, header: BatchHeader { source, target, stream, edge_base }, count: header.count })
+        let (root, count) = (header.root, header.count);
+        Ok(Self { body, header: BatchHeader { source, target, stream, edge_base }, root, count })
     }
 
     /// Who emitted it, for whom.
@@ -191,7 +248,8 @@ impl<'a> BatchReader<'a> {
     #[inline]
     #[must_use]
     pub fn tuples(&self) -> Tuples<'a> {
-        Tuples { rest: self.body, next: 0, count: self.count, edge_base: self.header.edge_base }
+        let (count, edge_base, root) = (self.count, self.header.edge_base, self.root);
+        Tuples { rest: self.body, next: 0, count, edge_base, root, fresh: Freshness::NEW }
     }
 
     /// Walks all tuples.
@@ -212,8 +270,8 @@ pub struct TupleAt<'a> {
     pub archive: &'a [u8],
     /// The trees it belongs to.
     pub roots: Roots<'a>,
-    /// Its position in the block.
-    pub index: u32,
+    /// The place of its [edges](edge).
+    pub place: u32,
 }
 
 impl TupleAt<'_> {
@@ -221,7 +279,7 @@ impl TupleAt<'_> {
     #[inline]
     #[must_use]
     pub fn edge(&self, base: u64, task: TaskId) -> u64 {
-        edge(base, self.index, task)
+        edge(base, self.place, task)
     }
 }
 
@@ -232,6 +290,8 @@ pub struct Tuples<'a> {
     next: u32,
     count: u32,
     edge_base: u64,
+    root: Root,
+    fresh: Freshness,
 }
 
 impl<'a> Iterator for Tuples<'a> {
@@ -246,22 +306,29 @@ impl<'a> Iterator for Tuples<'a> {
             return self.malformed();
         };
         let head = u64::from_le_bytes(*head);
-        let mut roots = Roots::default();
+        let (mut roots, mut place) = (Roots::None, self.next);
         if head > u64::from(u32::MAX) {
-            let bytes = (head >> 32) as usize * ROOT_BYTES;
-            let Some((found, behind)) = rest.split_at_checked(bytes).filter(|_| self.edge_base != 0) else {
+            if self.edge_base == 0 {
                 return self.malformed();
-            };
-            (roots, rest) = (Roots::new(found), behind);
+            }
+            let mark = RootMark((head >> 32) as u32);
+            if let Some(distance) = mark.distance() {
+                place = self.fresh.place(distance, place);
+                roots = Roots::One(Root { id: self.root.id.wrapping_add(distance), ..self.root });
+            } else {
+                let Some((listed, behind)) = rest.split_at_checked(mark.0 as usize * ROOT_BYTES) else {
+                    return self.malformed();
+                };
+                (roots, rest) = (Roots::listed(listed), behind);
+            }
         }
         let len = head as u32 as usize;
         let Some((tuple, rest)) = rest.split_at_checked(len.next_multiple_of(ALIGN)) else {
             return self.malformed();
         };
-        let index = self.next;
         self.rest = rest;
         self.next += 1;
-        Some(Ok(TupleAt { archive: &tuple[..len], roots, index }))
+        Some(Ok(TupleAt { archive: &tuple[..len], roots, place }))
     }
 }
 
@@ -276,6 +343,7 @@ impl<'a> Tuples<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::header::make_plausible;
+    use super::super::root::FRESH;
     use super::*;
     use crate::ids::{BlockId, Incarnation};
     use crate::memory::{Pool, PoolConfig};
@@ -290,11 +358,12 @@ mod tests {
         BatchBuilder::new(pool.claim(BlockId(0)).unwrap(), header)
     }
 
-    fn put(batch: &mut BatchBuilder, roots: &[Root], tuple: &[u8]) -> Result<(), NoRoom> {
-        batch.append(roots, |space| {
+    fn put(batch: &mut BatchBuilder, roots: &[Root], tuple: &[u8]) -> Result<u32, NoRoom> {
+        let write = |space: &mut [u8]| {
             space.get_mut(..tuple.len())?.copy_from_slice(tuple);
             Some(tuple.len())
-        })
+        };
+        if let [root] = roots { batch.append_of(*root, write) } else { batch.append(roots, write) }
     }
 
     fn root(id: u64) -> Root {
@@ -314,8 +383,9 @@ mod tests {
             let mut fitted = Vec::new();
             for (tuple, roots) in &tuples {
                 let roots = if tracked { roots.as_slice() } else { &[] };
-                let edge = builder.next_edge(TaskId(4));
-                if put(&mut builder, roots, tuple).is_ok() { fitted.push((tuple.as_slice(), roots, edge)); }
+                if let Ok(place) = put(&mut builder, roots, tuple) {
+                    fitted.push((tuple.as_slice(), roots, builder.edge(place, TaskId(4))));
+                }
             }
             let header = builder.header();
             let (block, descriptor) = builder.finish();
@@ -349,16 +419,31 @@ mod tests {
         let mut builder = batch(1);
         let room = (16 << 10) - HEADER_BYTES - TUPLE_HEADER_BYTES;
         assert_eq!(put(&mut builder, &[], &vec![1; room + 1]), Err(NoRoom));
-        assert_eq!(put(&mut builder, &[root(1)], &vec![1; room]), Err(NoRoom));
-        put(&mut builder, &[root(1)], &vec![1; room - ROOT_BYTES]).unwrap();
+        assert_eq!(put(&mut builder, &[root(1), root(2)], &vec![1; room]), Err(NoRoom));
+        put(&mut builder, &[root(1), root(2)], &vec![1; room - 2 * ROOT_BYTES]).unwrap();
         assert_eq!(put(&mut builder, &[], &[]), Err(NoRoom));
         assert_eq!(builder.count(), 1);
     }
 
     #[test]
+    fn an_only_root_takes_no_room_near_the_blocks() {
+        let of = |id| Root { id, ..root(1) };
+        let mut builder = batch(1);
+        let room = (16 << 10) - HEADER_BYTES - 5 * TUPLE_HEADER_BYTES - ROOT_BYTES;
+        let places = [of(7), of(8), of(5), of(7 + (1 << 30))].map(|root| put(&mut builder, &[root], &[]));
+        assert_eq!(places, [Ok(FRESH), Ok(FRESH), Ok(2), Ok(3)], "the third comes late, the last is too far");
+        put(&mut builder, &[of(9)], &vec![1; room]).unwrap();
+        let (block, _) = builder.finish();
+        let read: Vec<_> = BatchReader::new(block.bytes()).unwrap().tuples().map(Result::unwrap).collect();
+        let roots: Vec<_> = read.iter().flat_map(|tuple| tuple.roots.iter()).collect();
+        assert_eq!(roots, [7, 8, 5, 7 + (1 << 30), 9].map(of));
+        assert_eq!(read.iter().map(|tuple| tuple.place).collect::<Vec<_>>(), [FRESH, FRESH, 2, 3, FRESH]);
+    }
+
+    #[test]
     fn roots_need_an_edge_base_and_room() {
         let mut builder = batch(1);
-        put(&mut builder, &[root(1)], &[1, 2, 3]).unwrap();
+        put(&mut builder, &[root(1), root(2)], &[1, 2, 3]).unwrap();
         let (block, descriptor) = builder.finish();
         let good = block.bytes()[..descriptor.used as usize].to_vec();
         let with = |at: usize, value: u8| {
@@ -368,8 +453,9 @@ mod tests {
         };
         assert_eq!(with(24, 2), Ok(()));
         assert_eq!(with(24, 0), Err(Malformed::Tuple(0)));
-        assert_eq!(with(HEADER_BYTES + 4, 2), Err(Malformed::Tuple(0)));
+        assert_eq!(with(HEADER_BYTES + 4, 3), Err(Malformed::Tuple(0)));
         assert_eq!(with(HEADER_BYTES + 4, 0), Err(Malformed::Tuple(1)));
-        assert_eq!(with(HEADER_BYTES + 7, 0xff), Err(Malformed::Tuple(0)));
+        assert_eq!(with(HEADER_BYTES + 7, 0x7f), Err(Malformed::Tuple(0)));
+        assert_eq!(with(HEADER_BYTES + 7, 0xff), Err(Malformed::Tuple(1)), "of one root, and nothing listed");
     }
 }

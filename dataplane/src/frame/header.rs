@@ -1,23 +1,26 @@
 //! The header that every block begins with.
 //!
 //! ```text
-//!  0       2         4        8        12       14     16      20     24          32            36         64
-//!  | magic | version | source | target | stream | kind | count | used | edge base | incarnation | reserved | body …
-//!  |  u16  |   u16   |  u32   |  u32   |  u16   | u16  |  u32  | u32  |   u64     |     u32     |    0     |
+//!  0       2         4        8        12       14     16      20     24          32      36            40        48         64
+//!  | magic | version | source | target | stream | kind | count | used | edge base | spout | incarnation | root id | reserved | body …
+//!  |  u16  |   u16   |  u32   |  u32   |  u16   | u16  |  u32  | u32  |   u64     |  u32  |     u32     |   u64   |    0     |
 //! ```
 //!
 //! Little-endian. `kind` is that of [`BlockKind`], and says what the body is and which fields matter:
 //!
-//! | kind | body | target | stream | edge base | incarnation |
+//! | kind | body | target | stream | edge base | spout, incarnation, root id |
 //! |---|---|---|---|---|---|
-//! | `Data` | [tuples](super::batch) | the destination | of the emitter | 0 when no tuple has roots | 0 |
-//! | `Ack`, `Fail` | [records](super::ack) | the spout's task | 0 | 0 | that of the roots |
+//! | `Data` | [tuples](super::batch) | the destination | of the emitter | 0 when no tuple has roots | the [root](super::root) that others are near to |
+//! | `Ack`, `Fail` | [records](super::ack) | the spout's task | 0 | 0 | whose roots they are, and 0 |
 //!
 //! `count` is the number of tuples or records, `used` that of bytes, the header included. The reader checks every
 //! number against the bytes there are.
 
+use super::root::{ROOT_BYTES, Root};
+use crate::ids::{Incarnation, TaskId};
+
 const MAGIC: u16 = u16::from_le_bytes(*b"EB");
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 /// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 64;
@@ -31,12 +34,12 @@ const KIND: usize = 14;
 const COUNT: usize = 16;
 const USED: usize = 20;
 const EDGE_BASE: usize = 24;
-const INCARNATION: usize = 32;
+const ROOT: usize = 32;
 
 const _: () =
     assert!(SOURCE + 4 == TARGET && TARGET + 4 == STREAM && STREAM + 2 == KIND && KIND + 2 == COUNT);
-const _: () = assert!(COUNT + 4 == USED && USED + 4 == EDGE_BASE && EDGE_BASE + 8 == INCARNATION);
-const _: () = assert!(INCARNATION + 4 <= HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN));
+const _: () = assert!(COUNT + 4 == USED && USED + 4 == EDGE_BASE && EDGE_BASE + 8 == ROOT);
+const _: () = assert!(ROOT + ROOT_BYTES <= HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN));
 
 /// What the body of a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +96,7 @@ pub(super) struct Header {
     pub(super) count: u32,
     pub(super) used: u32,
     pub(super) edge_base: u64,
-    pub(super) incarnation: u32,
+    pub(super) root: Root,
 }
 
 impl Header {
@@ -111,7 +114,7 @@ impl Header {
         put(COUNT, &self.count.to_le_bytes());
         put(USED, &self.used.to_le_bytes());
         put(EDGE_BASE, &self.edge_base.to_le_bytes());
-        put(INCARNATION, &self.incarnation.to_le_bytes());
+        put(ROOT, &self.root.to_bytes());
     }
 
     /// Reads it, and the body that is in use.
@@ -134,7 +137,11 @@ impl Header {
             count: u32_at(COUNT),
             used: u32_at(USED),
             edge_base: u64_at(EDGE_BASE),
-            incarnation: u32_at(INCARNATION),
+            root: Root {
+                spout: TaskId(u32_at(ROOT)),
+                incarnation: Incarnation(u32_at(ROOT + 4)),
+                id: u64_at(ROOT + 8),
+            },
         };
         match bytes.get(HEADER_BYTES..header.used as usize) {
             Some(body) => Ok((header, body)),

@@ -1,6 +1,6 @@
 //! The open block of acks, and the one of fails, for each spout task that a bolt has tuples of.
 
-use egret_dataplane::frame::{AckBuilder, AckHeader, AckKind, AckRecord, Root};
+use egret_dataplane::frame::{AckBuilder, AckHeader, AckKind, Root};
 use egret_dataplane::ids::TaskId;
 use egret_dataplane::memory::{Descriptor, OwnedBlock};
 
@@ -29,12 +29,13 @@ impl AckLanes {
         AckLane(2 * root.spout.0 as usize + usize::from(kind == AckKind::Fail))
     }
 
-    /// Writes a record; `false` when the lane has no open block with room for one about this process of the spout.
+    /// Writes what became of a tuple of this root; `false` when the lane has no open block about this process of the spout,
+    /// or no room in it.
     #[inline(always)]
     pub(super) fn push(&mut self, lane: AckLane, root: Root, xor: u64) -> bool {
         match self.lanes.get_mut(lane.0) {
             Some(Some(open)) if open.header().incarnation == root.incarnation => {
-                open.push(AckRecord { id: root.id, xor }).is_ok()
+                open.push(root.id, xor).is_ok()
             }
             _ => false,
         }

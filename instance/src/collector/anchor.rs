@@ -116,13 +116,19 @@ impl Tie {
         self.roots = 0;
     }
 
+    /// Ties it to one tree.
+    #[inline(always)]
+    pub(super) fn tie_to_one(&mut self, root: Root, edge: u64) {
+        (self.edge, self.roots, self.first) = (edge, 1, TiedRoot::new(root));
+    }
+
     /// Ties it to these trees.
-    #[inline]
+    #[inline(never)]
     pub(super) fn tie_to(&mut self, roots: Roots<'_>, edge: u64) {
         self.edge = edge;
+        self.roots = roots.len();
         if let Some(root) = roots.get(0) {
             self.first = TiedRoot::new(root);
-            self.roots = roots.len();
         }
         if self.roots > 1 {
             self.more.clear();

@@ -127,7 +127,7 @@ impl Emitter {
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        roots: impl Rooted,
+        roots: &impl Rooted,
     ) -> Result<u64, EmitError> {
         let index = match target.stream {
             None => self.default,
@@ -253,7 +253,7 @@ impl Emitter {
 /// A tuple on its way.
 struct Sending<'a, R> {
     lanes: &'a mut Lanes,
-    roots: R,
+    roots: &'a R,
     /// The xor of the edges of the copies so far.
     edges: u64,
     sent: &'a mut u64,

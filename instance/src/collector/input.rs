@@ -2,7 +2,7 @@
 
 use super::{Held, StreamInfo, Tie};
 use crate::tuple::{Row, Tuple, TupleError};
-use egret_dataplane::frame::{BatchReader, Malformed, Tuples};
+use egret_dataplane::frame::{BatchReader, FRESH, Malformed, Roots, Tuples, edge};
 use egret_dataplane::ids::{ComponentIndex, StreamIndex, TaskId};
 use egret_dataplane::plan::{Topology, config};
 
@@ -131,6 +131,7 @@ impl InputTable {
                 tuples: reader.tuples(),
                 edge_base: header.edge_base,
                 tracked_for: self.is_tracking.then_some(self.task),
+                fresh_edge: edge(header.edge_base, FRESH, self.task),
                 at_hand: Tie::default(),
             }),
             None => Err(InputError::NotRead { source_task: header.source, stream: header.stream }),
@@ -146,6 +147,8 @@ pub struct InputBlock<'a> {
     edge_base: u64,
     /// The task that gets it, where tuples may belong to trees.
     tracked_for: Option<TaskId>,
+    /// The edge of each tuple that is fresh.
+    fresh_edge: u64,
     /// How the tuple at hand is tied; the next one's replaces it.
     at_hand: Tie,
 }
@@ -157,10 +160,12 @@ impl InputBlock<'_> {
         self.at_hand.reset();
         match self.tuples.next() {
             Some(Ok(tuple)) => {
-                if let Some(task) = self.tracked_for
-                    && !tuple.roots.is_empty()
-                {
-                    self.at_hand.tie_to(tuple.roots, tuple.edge(self.edge_base, task));
+                match (tuple.roots, self.tracked_for) {
+                    (Roots::None, _) | (_, None) => {}
+                    (Roots::One(root), Some(_)) if tuple.place == FRESH => {
+                        self.at_hand.tie_to_one(root, self.fresh_edge);
+                    }
+                    (roots, Some(task)) => self.at_hand.tie_to(roots, tuple.edge(self.edge_base, task)),
                 }
                 let (bytes, tie) = (tuple.archive, &self.at_hand);
                 Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie }))

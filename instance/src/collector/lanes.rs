@@ -5,7 +5,7 @@ use super::kept::Kept;
 use super::{EmitError, Rooted};
 use crate::tuple::Record;
 use egret_dataplane::frame::{
-    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, ROOT_BYTES, Root,
+    AckKind, BLOCK_OVERHEAD, BatchBuilder, BatchHeader, Destination, FRESH, NoRoom, ROOT_BYTES, Root,
 };
 use egret_dataplane::ids::{StreamIndex, TaskId};
 use egret_dataplane::memory::{Descriptor, OwnedBlock};
@@ -70,6 +70,8 @@ struct Lane {
     /// The tasks that get a copy.
     tasks: Range<u32>,
     batch: Option<BatchBuilder>,
+    /// The xor of the edges of a fresh tuple in it.
+    fresh: u64,
 }
 
 /// What lanes need to track trees.
@@ -93,7 +95,7 @@ impl Lanes {
 
     /// Adds a destination, which is these tasks.
     pub(super) fn add(&mut self, target: Destination, stream: StreamIndex, tasks: Range<u32>) {
-        self.lanes.push(Lane { target, stream, tasks, batch: None });
+        self.lanes.push(Lane { target, stream, tasks, batch: None, fresh: 0 });
     }
 
     /// Whether tuples may have roots.
@@ -109,15 +111,13 @@ impl Lanes {
         &mut self,
         lane: usize,
         record: &impl Record,
-        rooted: impl Rooted,
+        rooted: &impl Rooted,
     ) -> Result<u64, EmitError> {
-        let Lane { batch, tasks, .. } = &mut self.lanes[lane];
-        if let Some(batch) = batch {
-            let roots = rooted.roots();
-            let edges = if roots.is_empty() { 0 } else { next_edges(batch, tasks) };
-            if batch.append(roots, |space| record.write(space)).is_ok() {
-                return Ok(edges);
-            }
+        let to = &mut self.lanes[lane];
+        if let Some(batch) = &mut to.batch
+            && let Ok(place) = append(batch, record, rooted)
+        {
+            return Ok(if is_rooted(rooted) { to.edges(place) } else { 0 });
         }
         self.append_to_new(lane, record, rooted)
     }
@@ -128,29 +128,28 @@ impl Lanes {
         &mut self,
         lane: usize,
         record: &impl Record,
-        rooted: impl Rooted,
+        rooted: &impl Rooted,
     ) -> Result<u64, EmitError> {
         rooted.before_waiting();
-        let roots = rooted.roots();
         self.flush_lane(lane);
         if self.outlet.is_ahead() {
             self.flush();
             self.outlet.wait_for_rate()?;
         }
         let bytes = record.encoded_len();
-        let overhead = BLOCK_OVERHEAD + roots.len() * ROOT_BYTES;
+        let overhead = BLOCK_OVERHEAD + rooted.roots().len().max(1) * ROOT_BYTES;
         let block = self.take_block(bytes + overhead)?;
         let limit = block.bytes().len().saturating_sub(overhead);
         let edge_base = self.bases.as_mut().map_or(0, EdgeBases::next);
-        let Lane { target, stream, .. } = self.lanes[lane];
-        let header = BatchHeader { source: self.source, target, stream, edge_base };
+        let to = &mut self.lanes[lane];
+        let header = BatchHeader { source: self.source, target: to.target, stream: to.stream, edge_base };
         let mut batch = BatchBuilder::new(block, header);
-        let edges = if roots.is_empty() { 0 } else { next_edges(&batch, &self.lanes[lane].tasks) };
-        let appended = batch.append(roots, |space| record.write(space));
+        let appended = append(&mut batch, record, rooted);
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
-        self.lanes[lane].batch = Some(batch);
+        to.open(batch);
         self.open += 1;
-        appended.map(|()| edges).map_err(|_| EmitError::TooLarge { bytes, limit })
+        let place = appended.map_err(|_| EmitError::TooLarge { bytes, limit })?;
+        Ok(if is_rooted(rooted) { to.edges(place) } else { 0 })
     }
 
     fn take_block(&mut self, min_bytes: usize) -> Result<OwnedBlock, EmitError> {
@@ -245,16 +244,37 @@ impl Lanes {
     }
 }
 
-/// The xor of the edges of the tuple that is appended next.
+/// Appends a tuple of these trees, and says the place of its edges.
 #[inline(always)]
-fn next_edges(batch: &BatchBuilder, tasks: &Range<u32>) -> u64 {
-    let first = batch.next_edge(TaskId(tasks.start));
-    if tasks.len() == 1 { first } else { first ^ more_edges(batch, tasks.start + 1..tasks.end) }
+fn append(batch: &mut BatchBuilder, record: &impl Record, rooted: &impl Rooted) -> Result<u32, NoRoom> {
+    match rooted.only() {
+        Some(root) => batch.append_of(root, |space| record.write(space)),
+        None => batch.append(rooted.roots(), |space| record.write(space)),
+    }
 }
 
-#[inline(never)]
-fn more_edges(batch: &BatchBuilder, tasks: Range<u32>) -> u64 {
-    tasks.fold(0, |edges, task| edges ^ batch.next_edge(TaskId(task)))
+#[inline(always)]
+fn is_rooted(rooted: &impl Rooted) -> bool {
+    rooted.only().is_some() || !rooted.roots().is_empty()
+}
+
+impl Lane {
+    fn open(&mut self, batch: BatchBuilder) {
+        self.fresh = self.tasks.clone().fold(0, |edges, task| edges ^ batch.edge(FRESH, TaskId(task)));
+        self.batch = Some(batch);
+    }
+
+    /// The xor of the edges of the tuple with its edges at this place.
+    #[inline(always)]
+    fn edges(&self, place: u32) -> u64 {
+        if place == FRESH { self.fresh } else { self.edges_of_its_own(place) }
+    }
+
+    #[inline(never)]
+    fn edges_of_its_own(&self, place: u32) -> u64 {
+        let Some(batch) = &self.batch else { return 0 };
+        self.tasks.clone().fold(0, |edges, task| edges ^ batch.edge(place, TaskId(task)))
+    }
 }
 
 /// Random numbers, none of them 0: SplitMix64 (Steele, Lea, Flood 2014).

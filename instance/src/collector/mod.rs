@@ -38,38 +38,38 @@ use egret_dataplane::frame::Root;
 use egret_dataplane::ids::TaskId;
 
 /// The roots of a tuple that is emitted. A type for each case, so that it is decided before there is a tuple
-/// to write, and passed by value, so that a root stays in registers.
-pub(crate) trait Rooted: Copy {
-    /// All of them.
-    fn roots(&self) -> &[Root];
+/// to write, and passed by reference: a copy would be read as a whole right after it was written in parts, for which
+/// a processor must wait.
+pub(crate) trait Rooted {
+    /// All of them, if there is not one.
+    fn roots(&self) -> &[Root] {
+        &[]
+    }
+
+    /// The only one.
+    fn only(&self) -> Option<Root> {
+        None
+    }
 
     /// The emission may have to wait from here on, and acks may come meanwhile.
     fn before_waiting(&self) {}
 }
 
 /// No tree.
-#[derive(Clone, Copy)]
 pub(crate) struct InNone;
 
 /// One tree.
-#[derive(Clone, Copy)]
 pub(crate) struct InOne(pub(crate) Root);
 
 /// Several.
-#[derive(Clone, Copy)]
 pub(crate) struct InAll<'a>(pub(crate) &'a [Root]);
 
-impl Rooted for InNone {
-    #[inline(always)]
-    fn roots(&self) -> &[Root] {
-        &[]
-    }
-}
+impl Rooted for InNone {}
 
 impl Rooted for InOne {
     #[inline(always)]
-    fn roots(&self) -> &[Root] {
-        std::slice::from_ref(&self.0)
+    fn only(&self) -> Option<Root> {
+        Some(self.0)
     }
 }
 

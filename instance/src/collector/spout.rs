@@ -2,7 +2,8 @@
 
 use super::emitter::RootSource;
 use super::{EmitError, Emitter, Fields, InNone, Payload, Rooted, SpoutEmission, Target};
-use crate::ledger::{Closed, Ledger, Outcome, SharedLedger};
+use crate::ledger::{Outcome, SharedLedger};
+use crate::numbered::Numbered;
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
 use std::cell::Cell;
@@ -12,8 +13,8 @@ use std::collections::VecDeque;
 pub struct SpoutCollector<Id> {
     pub(crate) emitter: Emitter,
     source: Option<RootSource>,
-    /// The ids of the trees in flight, by slot of the ledger.
-    ids: Vec<Option<Id>>,
+    /// The ids of the trees in flight, by the number of their root.
+    ids: Numbered<Id>,
     /// Ids that the ledger has forgotten and the spout was not told of: those that had to make room within a call of
     /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
     aside: VecDeque<(Id, Outcome)>,
@@ -24,7 +25,8 @@ impl<Id> SpoutCollector<Id> {
     #[must_use]
     pub fn new(emitter: Emitter) -> Self {
         let source = emitter.root_source();
-        Self { emitter, source, ids: Vec::new(), aside: VecDeque::new() }
+        let most = source.as_ref().map_or(0, |source| source.ledger.borrow().max_pending() as usize);
+        Self { emitter, source, ids: Numbered::new(most), aside: VecDeque::new() }
     }
 
     /// Begins to emit a tuple.
@@ -53,7 +55,7 @@ impl<Id> SpoutCollector<Id> {
         message: Id,
     ) -> Result<(), EmitError> {
         let Some(source) = &self.source else {
-            self.emitter.emit(payload, target, InNone)?;
+            self.emitter.emit(payload, target, &InNone)?;
             self.aside.push_back((message, Outcome::Acked));
             return Ok(());
         };
@@ -76,14 +78,9 @@ impl<Id> SpoutCollector<Id> {
         let Some(source) = &self.source else { return Ok(()) };
         let begun = Begun { ledger: &source.ledger, id: root, is: Cell::new(false) };
         let of_root = Root { id: root, ..source.root };
-        let edges = self.emitter.emit(payload, target, Emitting { root: of_root, begun: &begun })?;
+        let edges = self.emitter.emit(payload, target, &Emitting { root: of_root, begun: &begun })?;
         begun.done(edges);
-        let slot = Ledger::slot_of(root);
-        if slot >= self.ids.len() {
-            // The ledger adds one slot at a time.
-            self.ids.resize_with(slot + 1, || None);
-        }
-        self.ids[slot] = Some(id);
+        self.ids.push_as(root, id);
         Ok(())
     }
 
@@ -103,8 +100,8 @@ impl<Id> SpoutCollector<Id> {
     fn put_aside(&mut self) {
         let Some(source) = &self.source else { return };
         let mut ledger = source.ledger.borrow_mut();
-        while let Some(closed) = ledger.next_closed() {
-            self.aside.extend(take_id(&mut self.ids, closed).map(|id| (id, closed.outcome())));
+        while let Some(ended) = ledger.next_ended() {
+            self.aside.extend(self.ids.remove(ended.id).map(|id| (id, ended.outcome)));
         }
     }
 
@@ -112,7 +109,7 @@ impl<Id> SpoutCollector<Id> {
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         !self.aside.is_empty()
-            || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_closed())
+            || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_ended())
     }
 
     /// Tells the ids of the trees that have ended, in order, and counts them. To be called when no call of the spout is
@@ -127,11 +124,11 @@ impl<Id> SpoutCollector<Id> {
         }
         let Some(source) = &self.source else { return };
         let mut ledger = source.ledger.borrow_mut();
-        while let Some(closed) = ledger.next_closed() {
+        while let Some(ended) = ledger.next_ended() {
             // An id was kept for each root; without it there is nobody to tell.
-            if let Some(id) = take_id(&mut self.ids, closed) {
-                counters.ended(closed.outcome());
-                tell(id, closed.outcome());
+            if let Some(id) = self.ids.remove(ended.id) {
+                counters.ended(ended.outcome);
+                tell(id, ended.outcome);
             }
         }
     }
@@ -139,12 +136,11 @@ impl<Id> SpoutCollector<Id> {
     /// Whether as many trees are in flight as may be.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.source.as_ref().is_some_and(|source| source.ledger.borrow().room() == 0)
+        self.source.as_ref().is_some_and(|source| source.ledger.borrow().is_full())
     }
 }
 
 /// A root that is being emitted.
-#[derive(Clone, Copy)]
 struct Emitting<'a> {
     root: Root,
     begun: &'a Begun<'a>,
@@ -152,8 +148,8 @@ struct Emitting<'a> {
 
 impl Rooted for Emitting<'_> {
     #[inline(always)]
-    fn roots(&self) -> &[Root] {
-        std::slice::from_ref(&self.root)
+    fn only(&self) -> Option<Root> {
+        Some(self.root)
     }
 
     fn before_waiting(&self) {
@@ -174,7 +170,7 @@ struct Begun<'a> {
 impl Begun<'_> {
     /// The root is emitted, with these edges.
     #[inline(always)]
-    fn done(self, edges: u64) {
+    fn done(&self, edges: u64) {
         let mut ledger = self.ledger.borrow_mut();
         if self.is.replace(false) {
             ledger.commit(self.id, edges);
@@ -191,9 +187,4 @@ impl Drop for Begun<'_> {
             self.ledger.borrow_mut().abandon(self.id);
         }
     }
-}
-
-#[inline]
-fn take_id<Id>(ids: &mut [Option<Id>], closed: Closed) -> Option<Id> {
-    ids.get_mut(closed.slot()).and_then(Option::take)
 }

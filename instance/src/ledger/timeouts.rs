@@ -1,6 +1,6 @@
 //! When to look for trees that took too long.
 //!
-//! A look walks all slots, so there are few: the next one is when the oldest tree of the last look would time out, but
+//! A look walks all pages, so there are few: the next one is when the oldest tree of the last look would time out, but
 //! never within a twentieth of the timeout after the last one. While trees complete in time that is one look in a
 //! timeout; a tree that does not is found at most a twentieth of the timeout late (or 10 ms, if that is more).
 //!

@@ -336,7 +336,7 @@ impl Outlet for SharedQueues {
             queues.stash_arrivals();
             let timeout = queues.turn();
             match &queues.roots {
-                Some(roots) if roots.ledger.borrow().has_closed() => return Ok(()),
+                Some(roots) if roots.ledger.borrow().has_ended() => return Ok(()),
                 Some(_) if !queues.mailbox.is_urgent() => {}
                 _ => return Err(EmitError::Stopped),
             }

@@ -59,8 +59,8 @@ impl Roots {
         let mut ledger = self.ledger.borrow_mut();
         ledger.set_now(self.us(host::now()));
         match header.kind {
-            AckKind::Ack => reader.records().for_each(|record| ledger.ack(record.id, record.xor)),
-            AckKind::Fail => reader.records().for_each(|record| ledger.fail(record.id)),
+            AckKind::Ack => reader.records().for_each(|record| ledger.ack_all(record)),
+            AckKind::Fail => reader.records().for_each(|record| ledger.fail_all_of(record)),
         }
         Ok(())
     }

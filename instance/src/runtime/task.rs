@@ -313,7 +313,7 @@ impl Task {
     fn has_news_of_trees(&self) -> bool {
         let Some(roots) = &self.roots else { return false };
         roots.turn(host::now());
-        roots.ledger.borrow().has_closed()
+        roots.ledger.borrow().has_ended()
     }
 
     /// How long to wait at most, so that what trees need and what is told of them is in time.

@@ -6,7 +6,7 @@ use egret::topology::{BoltRunner, Runner, SpoutRunner};
 use egret::{
     Anchor, Blueprint, Bolt, BoltCollector, Held, Input, Next, Spout, SpoutCollector, TaskId, TopologyBuilder,
 };
-use egret_dataplane::frame::{AckKind, AckReader, BatchReader, edge};
+use egret_dataplane::frame::{AckKind, AckReader, BatchReader};
 use egret_dataplane::ids::Incarnation;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ fn a_call_that_emits_more_than_may_be_pending_waits_and_is_told_afterwards() {
     assert_eq!(spout.emitter().counters.emitted, 5);
     ledger.borrow_mut().fail_all();
     assert!(spout.deliver());
-    assert_eq!(told.borrow()[3..], [('f', 4), ('f', 3)]);
+    assert_eq!(told.borrow()[3..], [('f', 3), ('f', 4)]);
     assert!(ledger.borrow().is_empty());
     let counters = spout.emitter().counters;
     assert_eq!((counters.acked, counters.failed, counters.timed_out), (3, 2, 0));
@@ -238,16 +238,18 @@ fn said(log: &Rc<RefCell<Log>>) -> Said {
                 (TaskId(2), TaskId(1), INCARNATION)
             );
             for record in reader.records() {
-                match header.kind {
-                    AckKind::Ack => said.acks.entry(record.id).or_default().push(record.xor),
-                    AckKind::Fail => said.fails.push(record.id),
+                for id in record.ids() {
+                    match header.kind {
+                        AckKind::Ack => said.acks.entry(id).or_default().push(record.xor),
+                        AckKind::Fail => said.fails.push(id),
+                    }
                 }
             }
         } else {
             let reader = BatchReader::new(&block).unwrap();
             for tuple in reader.tuples() {
                 let tuple = tuple.unwrap();
-                let edge = edge(reader.header().edge_base, tuple.index, TaskId(3));
+                let edge = tuple.edge(reader.header().edge_base, TaskId(3));
                 tuple.roots.iter().for_each(|root| said.emitted.entry(root.id).or_default().push(edge));
             }
         }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 const SPOUT: TaskId = TaskId(1);
 const BOLT: TaskId = TaskId(2);
-const RECORDS: [AckRecord; 2] = [AckRecord { id: 1, xor: 2 }, AckRecord { id: 3, xor: 4 }];
+const RECORDS: [AckRecord; 2] =
+    [AckRecord { first: 0, mask: 2, xor: 2 }, AckRecord { first: 64, mask: 8, xor: 4 }];
 
 fn tracked_chain() -> Topology {
     let mut topology = chain();
@@ -157,7 +158,7 @@ fn acks(source: TaskId, spout: TaskId) -> Vec<u8> {
     let pool = Arc::new(Pool::create(&PoolConfig { counts: [1, 0, 0], max_tuple_bytes: 1 << 20 }).unwrap());
     let header = AckHeader { source, spout, incarnation: Incarnation(1), kind: AckKind::Ack };
     let mut acks = AckBuilder::new(pool.claim(BlockId(0)).unwrap(), header);
-    RECORDS.iter().for_each(|&record| acks.push(record).unwrap());
+    RECORDS.iter().for_each(|record| record.ids().for_each(|id| acks.push(id, record.xor).unwrap()));
     let (block, descriptor) = acks.finish();
     block.bytes()[..descriptor.used as usize].to_vec()
 }

@@ -386,7 +386,7 @@ impl Instance {
         let (source, incarnation) = (self.task, Incarnation(1));
         let header = AckHeader { source, spout, incarnation, kind: AckKind::Ack };
         let mut acks = AckBuilder::new(block, header);
-        records.iter().for_each(|&record| acks.push(record).unwrap());
+        records.iter().for_each(|record| record.ids().for_each(|id| acks.push(id, record.xor).unwrap()));
         let (block, descriptor) = acks.finish();
         drop(block);
         self.say(descriptor);

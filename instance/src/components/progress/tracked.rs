@@ -83,8 +83,8 @@ impl<P: Place> Tracked<P> {
     #[inline]
     pub(super) fn ack(&mut self, id: u64) {
         self.in_flight.remove(id);
-        if self.in_flight.len() == 0
-            && let Some((rest, pushed)) = self.rest
+        if let Some((rest, pushed)) = self.rest
+            && self.in_flight.len() == 0
             && pushed == self.in_flight.pushed()
         {
             self.save(rest);

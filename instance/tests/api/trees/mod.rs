@@ -18,7 +18,7 @@ proptest! {
             for ledger in &world.ledgers {
                 let ledger = ledger.borrow();
                 prop_assert!(ledger.is_empty());
-                prop_assert!(ledger.slot_count() <= 100);
+                prop_assert!(ledger.capacity() <= 256);
             }
         }
         let model = world.model.borrow();

@@ -308,13 +308,13 @@ impl World {
         ledger.set_now(self.now_us);
         for record in reader.records() {
             match header.kind {
-                AckKind::Ack => ledger.ack(record.id, record.xor),
-                AckKind::Fail => ledger.fail(record.id),
+                AckKind::Ack => ledger.ack_all(record),
+                AckKind::Fail => ledger.fail_all_of(record),
             }
         }
     }
 
-    /// What was applied comes once more, when all it was about is over: its slots have other roots by now.
+    /// What was applied comes once more, when all it was about is over: its places have other roots by now.
     fn apply_old(&mut self) {
         let model = self.model.borrow();
         let over = model.trees.values().all(|tree| tree.told.is_some());
