@@ -63,6 +63,11 @@ impl Queue {
         self.credit = [0; CLASSES];
     }
 
+    /// Whether something may be sent.
+    pub(super) fn has_credit(&self) -> bool {
+        self.credit.iter().any(|&blocks| blocks > 0)
+    }
+
     /// All that waits, in order.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.waiting.iter()

@@ -98,6 +98,9 @@ impl Core {
         let bytes = self.occupied_by(self.queued(queue));
         let gauge = self.gauges.bytes(Place::Queue(queue));
         let pair = self.queues[queue.at()].pair;
+        if !self.peers[pair.peer.at()].linked && self.queues[queue.at()].has_credit() {
+            return Err(format!("there is credit for {pair:?}, and no link"));
+        }
         let said = || format!("{bytes} bytes wait for {pair:?}, its gauge shows {gauge}");
         if bytes == gauge { Ok(()) } else { Err(said()) }
     }
