@@ -5,14 +5,15 @@
 //! a bounded number of turns without work the loop sleeps in the reactor: it says so in the pool, looks into all rings
 //! once more, and waits for a frame, a timer, or an instance that writes to its eventfd.
 
+use super::connections::Conn;
 use super::core::{Core, Delivered, Effect};
-use super::local::{Local, LocalConn};
+use super::local::Local;
 use super::options::{ExitReason, SOCKET_NAME, StmgrError, StmgrOptions};
-use super::peers::{PeerConn, PeerLink};
+use super::peers::PeerLink;
 use super::registration::{Action, Registration};
 use super::route::{Routes, Slot};
 use super::sizes::Sizes;
-use super::tmaster::{TmasterConn, TmasterLink};
+use super::tmaster::TmasterLink;
 use super::watermarks::Watermarks;
 use crate::affinity;
 use crate::host;
@@ -35,21 +36,12 @@ const TURN_DESCRIPTORS: usize = 64;
 const NETWORK_TURNS: u32 = 16;
 /// The same for turns without work: each is short, and the sleep that follows soon looks anyway.
 const IDLE_NETWORK_TURNS: u32 = 256;
-/// How long a connection may take to say who it is.
-const INTRODUCTION: Duration = Duration::from_secs(5);
 /// How long instances may take to end after a stop.
 const STOP: Duration = Duration::from_secs(3);
 /// How long the last heartbeat may take to leave.
 const FLUSH: Duration = Duration::from_secs(1);
 /// When a full ring is tried again whose instance may make room without a word.
 const FULL_RING: Duration = Duration::from_millis(1);
-
-/// Who is at the other end of a connection.
-pub(super) enum Conn {
-    Local(LocalConn),
-    Peer(PeerConn),
-    Tmaster(TmasterConn),
-}
 
 /// Where the end stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +75,7 @@ pub(super) struct Stmgr {
     pub(super) actions: Vec<Action>,
     parker: Parker,
     unix: ListenerId,
-    introductions: VecDeque<(Instant, ConnId)>,
+    pub(super) introductions: VecDeque<(Instant, ConnId)>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     full: Vec<Slot>,
@@ -427,80 +419,12 @@ impl Stmgr {
                     self.lost(conn, entry, &reason.to_string());
                 }
             }
-            Event::Received { conn, buf } => {
-                let outcome = match self.conns.remove(&conn) {
-                    Some(mut entry) => {
-                        let outcome = match &mut entry {
-                            Conn::Local(local) => self.local_received(conn, local, &buf),
-                            Conn::Peer(peer) => self.peer_received(conn, peer, &buf),
-                            Conn::Tmaster(tmaster) => self.tmaster_received(conn, tmaster, &buf),
-                        };
-                        self.conns.insert(conn, entry);
-                        outcome
-                    }
-                    None => Ok(()),
-                };
-                self.net.recycle(buf);
-                if let Err(reason) = outcome {
-                    self.fault(conn, &reason);
-                }
-            }
+            Event::Received { conn, buf } => self.received(conn, buf),
         }
-    }
-
-    /// Ends a connection whose other end did what it may not.
-    pub(super) fn fault(&mut self, conn: ConnId, reason: &str) {
-        let Some(entry) = self.conns.remove(&conn) else { return };
-        self.core.counters.closed_for_fault += 1;
-        warn!(who = %self.name(&entry), reason, "closed a connection");
-        self.net.close(conn);
-        self.lost(conn, entry, reason);
-    }
-
-    /// A connection has ended, or is as good as ended.
-    pub(super) fn lost(&mut self, conn: ConnId, entry: Conn, reason: &str) {
-        match entry {
-            Conn::Local(local) => self.local_lost(conn, &local),
-            Conn::Peer(peer) => self.peer_lost(conn, peer, reason),
-            Conn::Tmaster(_) => self.tmaster_lost(conn, reason),
-        }
-    }
-
-    fn name(&self, entry: &Conn) -> String {
-        match entry {
-            Conn::Local(LocalConn { slot: Some(slot), .. }) => {
-                format!("task {}", self.core.routes().tasks[slot.at()])
-            }
-            Conn::Local(_) => "an instance that has not registered".to_owned(),
-            Conn::Peer(peer) => match peer.known() {
-                Some(peer) => format!("the stmgr of container {}", self.core.routes().peers[peer.at()]),
-                None => "a connection that has not proven itself".to_owned(),
-            },
-            Conn::Tmaster(_) => "the tmaster".to_owned(),
-        }
-    }
-
-    /// Gives a new connection its time to say who it is.
-    pub(super) fn await_introduction(&mut self, conn: ConnId) {
-        self.introductions.push_back((self.now + INTRODUCTION, conn));
     }
 
     fn on_time(&mut self) {
-        while let Some(&(at, conn)) = self.introductions.front() {
-            if at > self.now {
-                break;
-            }
-            self.introductions.pop_front();
-            let stranger = match self.conns.get(&conn) {
-                Some(Conn::Local(local)) => local.slot.is_none(),
-                Some(Conn::Peer(peer)) => !peer.is_linked(),
-                Some(Conn::Tmaster(tmaster)) => !tmaster.is_established(),
-                None => false,
-            };
-            if stranger {
-                self.fault(conn, "it has not said who it is in 5 s");
-            }
-        }
+        self.end_strangers();
         if self.ending == Ending::No {
             self.tend_peers();
             self.tend_tmaster();

@@ -1,6 +1,7 @@
 //! The instances of this container: their socket, their registration, the memory they share with the stmgr.
 
-use super::driver::{Conn, Stmgr};
+use super::connections::Conn;
+use super::driver::Stmgr;
 use super::route::Slot;
 use super::sinks::ControlSink;
 use crate::ids::{Incarnation, TaskId};

@@ -8,12 +8,13 @@
 //!   holds spouts for them), [`counters`] and [`fault`] (what nobody may do).
 //! * [`registration`]: who has registered with whom, under which plan, in which state.
 //!
-//! The drivers carry them out: [`run`] is the loop, over `local` (the instances), `peers` (the other stmgrs) and
+//! The drivers carry them out: [`run`] is the loop, over `connections`: `local` (the instances), `peers` (the other stmgrs) and
 //! `tmaster`.
 
 mod audit;
 mod bits;
 pub mod blocks;
+mod connections;
 pub mod core;
 pub mod counters;
 mod credit;

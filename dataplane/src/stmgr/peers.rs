@@ -3,7 +3,8 @@
 //! The stmgr of the lower container connects. Once the secret is proven it says who it is; the other answers alike.
 //! A newer connection of the same peer replaces the one before.
 
-use super::driver::{Conn, Stmgr};
+use super::connections::Conn;
+use super::driver::Stmgr;
 use super::route::Peer;
 use super::sinks::PeerSink;
 use super::sizes::MIN_BATCH_BYTES;

@@ -1,6 +1,7 @@
 //! The connection to the tmaster: finding it, keeping it, and telling it how this container fares.
 
-use super::driver::{Conn, Stmgr};
+use super::connections::Conn;
+use super::driver::Stmgr;
 use super::route::Slot;
 use super::sinks::ControlSink;
 use crate::ids::{Epoch, TaskId};
