@@ -45,6 +45,18 @@ pub const PATHS: &[Path] = &[
         make: task::ack,
     },
     Path {
+        name: "hops",
+        unit: "tuple",
+        help: "the same over two hops, by `sequence`, `identity` and `null-sink`",
+        make: task::hops,
+    },
+    Path {
+        name: "hops untracked",
+        unit: "tuple",
+        help: "those two hops without tracking",
+        make: task::hops_untracked,
+    },
+    Path {
         name: "receive",
         unit: "batch",
         help: "a stmgr receives a batch from a peer",

@@ -24,7 +24,7 @@ pub const SOURCE: TaskId = TaskId(1);
 /// The bolt.
 pub const SINK: TaskId = TaskId(2);
 /// Which process of the spout it is.
-const INCARNATION: Incarnation = Incarnation(1);
+pub const INCARNATION: Incarnation = Incarnation(1);
 
 /// A plan, and the code of its tasks.
 pub struct Rig {

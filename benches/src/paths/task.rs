@@ -1,15 +1,19 @@
 //! What a task does for each tuple.
 
 use super::Work;
-use super::rig::{Blocks, Rig, SINK, SOURCE, ledger};
-use anyhow::{Result, bail, ensure};
+use super::rig::{Blocks, INCARNATION, Rig, SOURCE, TUPLE_BYTES, ledger};
+use crate::program::NUMBER_BYTES;
+use anyhow::{Context as _, Result, bail, ensure};
 use egret::collector::InputTable;
+use egret::components::{Identity, NullSink, NumberAndPayload, Sequence};
 use egret::ledger::SharedLedger;
 use egret::topology::{BoltRunner, Metrics, Runner, SpoutRunner};
-use egret::{Context, Next};
+use egret::{Context, Next, TaskId, TopologyBuilder};
 use egret_dataplane::frame::AckReader;
-use egret_dataplane::memory::OwnedBlock;
+use egret_dataplane::memory::{DescriptorKind, OwnedBlock};
+use egret_dataplane::plan::config;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// Calls of user code between two looks at the clock, in a task that is quick.
 const TURNS: u32 = 64;
@@ -18,31 +22,70 @@ fn failed(error: egret::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}")
 }
 
-/// A spout and a bolt, and a pool for both.
-struct Pair {
+/// A spout, bolts in a row behind it, and a pool for all.
+struct Row {
     source: Box<dyn SpoutRunner>,
     emitted: Blocks,
-    sink: Box<dyn BoltRunner>,
-    acks: Blocks,
+    bolts: Vec<Stage>,
+    ledger: Option<SharedLedger>,
+    /// Where the spout keeps its position.
+    _folder: TempDir,
+}
+
+struct Stage {
+    bolt: Box<dyn BoltRunner>,
+    /// What it emits, and what it acks.
+    emitted: Blocks,
     table: InputTable,
 }
 
-impl Pair {
-    fn new(mode: &str, ledger: Option<&SharedLedger>) -> Result<Self> {
-        let rig = Rig::new(1, mode)?;
-        let pool = rig.pool(&rig.routes(1)?)?;
-        let (emitted, acks) = (Blocks::new(&pool, 0..64), Blocks::new(&pool, 64..128));
+/// Blocks for each task.
+const SHARE: u32 = 64;
+
+impl Row {
+    /// The spout and the bolt that the suites run.
+    fn of_program(mode: &str) -> Result<Self> {
+        Self::new(&Rig::new(1, mode)?)
+    }
+
+    /// `sequence` → `identity` → `null-sink`.
+    fn of_built_ins(mode: &str) -> Result<Self> {
+        let mut builder = TopologyBuilder::new("hops");
+        builder.config("topology.reliability.mode", mode);
+        builder
+            .spout("source", 1, || Sequence::new().bytes(TUPLE_BYTES - NUMBER_BYTES))
+            .emits::<NumberAndPayload<'_>>();
+        builder.bolt("pass", 1, || Identity).emits::<NumberAndPayload<'_>>().shuffle("source");
+        builder.bolt("sink", 1, || NullSink).shuffle("pass");
+        Self::new(&Rig::of(builder)?)
+    }
+
+    fn new(rig: &Rig) -> Result<Self> {
         let topology = Arc::new(rig.plan.topology.clone());
-        let context = |task| Context::new(topology.clone(), task, Metrics::default());
-        let (Some(for_source), Some(for_sink)) = (context(SOURCE), context(SINK)) else { bail!("no tasks") };
-        let (Runner::Spout(mut source), Runner::Bolt(mut sink)) =
-            (rig.runner(SOURCE, &emitted, ledger)?, rig.runner(SINK, &acks, None)?)
-        else {
-            bail!("task 1 is a spout, task 2 a bolt");
+        let ledger = topology.config.is(config::RELIABILITY_MODE, "ATLEAST_ONCE").then(ledger);
+        let pool = rig.pool(&rig.routes(1)?)?;
+        let blocks = |task: u32| Blocks::new(&pool, (task - 1) * SHARE..task * SHARE);
+        let folder = tempfile::tempdir()?;
+        let context = |task| {
+            let context = Context::new(topology.clone(), task, Metrics::default());
+            let context = context.context("no such task")?;
+            anyhow::Ok(context.in_process(folder.path().to_owned(), INCARNATION))
         };
-        source.open(&for_source).map_err(failed)?;
-        sink.prepare(&for_sink).map_err(failed)?;
-        Ok(Self { source, emitted, sink, acks, table: InputTable::new(&rig.plan.topology, SINK) })
+        let emitted = blocks(SOURCE.0);
+        let Runner::Spout(mut source) = rig.runner(SOURCE, &emitted, ledger.as_ref())? else {
+            bail!("task {SOURCE} is a spout");
+        };
+        source.open(&context(SOURCE)?).map_err(failed)?;
+        let bolt = |task: u32| {
+            let (emitted, task) = (blocks(task), TaskId(task));
+            let Runner::Bolt(mut bolt) = rig.runner(task, &emitted, None)? else {
+                bail!("task {task} is a bolt");
+            };
+            bolt.prepare(&context(task)?).map_err(failed)?;
+            anyhow::Ok(Stage { bolt, emitted, table: InputTable::new(&topology, task) })
+        };
+        let bolts = (SOURCE.0 + 1..=topology.task_count()).map(bolt).collect::<Result<_>>()?;
+        Ok(Self { source, emitted, bolts, ledger, _folder: folder })
     }
 
     /// Has the spout emit until it has emitted so many in all, or may not go on before trees end.
@@ -63,47 +106,59 @@ impl Pair {
     fn emitted_so_far(&mut self) -> u64 {
         self.source.emitter().counters.emitted
     }
+}
 
+impl Stage {
     fn execute(&mut self, block: &OwnedBlock) -> Result<()> {
         let mut tuples = self.table.open(block.bytes())?;
-        while self.sink.execute(&mut tuples, TURNS).map_err(failed)? {}
+        while self.bolt.execute(&mut tuples, TURNS).map_err(failed)? {}
         Ok(())
     }
 }
 
 pub(super) fn emit() -> Result<Work> {
-    let mut pair = Pair::new("ATMOST_ONCE", None)?;
+    let mut row = Row::of_program("ATMOST_ONCE")?;
     let mut goal = 0;
     Ok(Box::new(move |tuples| {
         goal += tuples;
-        pair.emit_up_to(goal)?;
-        ensure!(pair.emitted_so_far() == goal, "{} tuples of {goal} were emitted", pair.emitted_so_far());
+        row.emit_up_to(goal)?;
+        ensure!(row.emitted_so_far() == goal, "{} tuples of {goal} were emitted", row.emitted_so_far());
         Ok(())
     }))
 }
 
 pub(super) fn execute() -> Result<Work> {
-    let mut pair = Pair::new("ATMOST_ONCE", None)?;
+    let mut row = Row::of_program("ATMOST_ONCE")?;
     // Enough for two blocks, of which the first is full.
-    pair.emit_up_to(1000)?;
-    let Some((block, descriptor)) = pair.emitted.take() else { bail!("no block was pushed") };
+    row.emit_up_to(1000)?;
+    let Some((block, descriptor)) = row.emitted.take() else { bail!("no block was pushed") };
     let batch = u64::from(descriptor.count);
     Ok(Box::new(move |tuples| {
         // In whole batches, the last of which may be too much.
-        (0..tuples.div_ceil(batch)).try_for_each(|_| pair.execute(&block))
+        (0..tuples.div_ceil(batch)).try_for_each(|_| row.bolts[0].execute(&block))
     }))
 }
 
 pub(super) fn ack() -> Result<Work> {
-    let ledger = ledger();
-    let mut pair = Pair::new("ATLEAST_ONCE", Some(&ledger))?;
+    all_round(Row::of_program("ATLEAST_ONCE")?)
+}
+
+pub(super) fn hops() -> Result<Work> {
+    all_round(Row::of_built_ins("ATLEAST_ONCE")?)
+}
+
+pub(super) fn hops_untracked() -> Result<Work> {
+    all_round(Row::of_built_ins("ATMOST_ONCE")?)
+}
+
+fn all_round(mut row: Row) -> Result<Work> {
     let mut goal = 0;
     Ok(Box::new(move |tuples| {
         goal += tuples;
-        while pair.source.emitter().counters.acked < goal {
-            pair.all_round(goal, &ledger)?;
+        while row.ended_so_far() < goal {
+            row.all_round(goal)?;
         }
-        let left = ledger.borrow().in_flight();
+        let left = row.ledger.as_ref().map_or(0, |ledger| ledger.borrow().in_flight());
         ensure!(left == 0, "{left} trees are open");
         Ok(())
     }))
@@ -112,24 +167,38 @@ pub(super) fn ack() -> Result<Work> {
 /// Trees in flight at a time: as many as a few blocks hold.
 const IN_FLIGHT: u64 = 4096;
 
-impl Pair {
+impl Row {
+    /// Tuples that need nothing more.
+    fn ended_so_far(&mut self) -> u64 {
+        let counters = &self.source.emitter().counters;
+        if self.ledger.is_some() { counters.acked } else { counters.emitted }
+    }
+
     /// Emits as much as may be, and sees it through to the end of its trees.
-    fn all_round(&mut self, goal: u64, ledger: &SharedLedger) -> Result<()> {
+    fn all_round(&mut self, goal: u64) -> Result<()> {
         let next = self.emitted_so_far() + IN_FLIGHT;
         self.emit_up_to(next.min(goal))?;
         self.source.emitter().flush();
-        while let Some((block, _)) = self.emitted.take() {
-            self.execute(&block)?;
-            self.sink.emitter().flush_acks();
-            self.emitted.give_back(block);
-            while let Some((block, _)) = self.acks.take() {
-                let mut ledger = ledger.borrow_mut();
-                AckReader::new(block.bytes())?.records().for_each(|record| ledger.ack_all(record));
-                drop(ledger);
-                self.acks.give_back(block);
-            }
-        }
+        let Self { emitted, bolts, ledger, .. } = self;
+        pass_on(emitted, bolts, ledger.as_ref())?;
         ensure!(!self.source.deliver(), "a tree failed");
         Ok(())
     }
+}
+
+/// Has the first of these bolts execute all that was emitted, and the others what that makes of it. Acks are applied.
+fn pass_on(emitted: &Blocks, bolts: &mut [Stage], ledger: Option<&SharedLedger>) -> Result<()> {
+    while let Some((block, descriptor)) = emitted.take() {
+        if descriptor.kind == DescriptorKind::Ack {
+            let Some(ledger) = ledger else { bail!("an ack of an untracked tuple") };
+            let mut ledger = ledger.borrow_mut();
+            AckReader::new(block.bytes())?.records().for_each(|record| ledger.ack_all(record));
+        } else if let [first, behind @ ..] = &mut *bolts {
+            first.execute(&block)?;
+            first.bolt.emitter().flush();
+            pass_on(&first.emitted, behind, ledger)?;
+        }
+        emitted.give_back(block);
+    }
+    Ok(())
 }
