@@ -25,7 +25,7 @@ pub mod topology;
 pub mod tuple;
 pub mod yaml;
 
-pub use collector::{Anchor, BasicCollector, BoltCollector, EmitError, Held, Input, SpoutCollector};
+pub use collector::{Acked, Anchor, BasicCollector, BoltCollector, EmitError, Held, Input, SpoutCollector};
 pub use egret_dataplane::ids::TaskId;
 pub use egret_derive::Tuple;
 pub use error::{Error, Result};

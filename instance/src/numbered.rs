@@ -1,22 +1,29 @@
 //! Things that are numbered as they come, and go in much the same order.
 //!
-//! They stand in a ring: a step is a few instructions, however many there are. When the ring is full it moves on to the oldest
-//! that is still there. While that leaves less than half of it free the ring grows; once it is four times as long as there
-//! are things at most, the oldest ones leave it for a tree. So memory is bounded by what is there.
+//! They stand in a ring of pages of 64, each of which has a mask of those that are there: a step is a few instructions,
+//! however many there are, and taking out all of a page's is one. When the ring is full it moves on to the oldest page that
+//! is not empty. While that leaves less than half of it free the ring grows; once it is four times as long as there are
+//! things at most, what is in the oldest pages leaves it for a tree. So memory is bounded by what is there.
 
+use egret_dataplane::frame::{PAGE, bits};
 use std::collections::BTreeMap;
 
 /// The shortest ring that does not grow any more.
-const MIN_RING: usize = 64;
+const MIN_PAGES: usize = 2;
 
 /// See the [module](self).
 pub(crate) struct Numbered<T> {
-    /// A power of two of them, or none; `None` is gone or not there yet.
-    ring: Vec<Option<T>>,
-    /// The number from which on they are in the ring, and that of the next one.
-    first: u64,
+    /// Of a power of two of pages, or none. What is not there by its mask is left over.
+    things: Vec<Option<T>>,
+    /// Which are there, page by page; of the last one also all that are to come.
+    masks: Vec<u64>,
+    /// The first page in the ring: its first number by [`PAGE`].
+    first_page: u64,
+    /// The number of the next one, unless some are left out.
     next: u64,
-    max_ring: usize,
+    /// The first number behind the last page.
+    end: u64,
+    max_pages: usize,
     /// Those that were too old for the ring.
     stragglers: BTreeMap<u64, T>,
 }
@@ -24,106 +31,121 @@ pub(crate) struct Numbered<T> {
 impl<T> Numbered<T> {
     /// For so many things at a time, or little more.
     pub(crate) fn new(most: usize) -> Self {
-        let max_ring = (4 * most).max(MIN_RING).next_power_of_two();
-        Self { ring: Vec::new(), first: 0, next: 0, max_ring, stragglers: BTreeMap::new() }
+        let max_pages = (4 * most).div_ceil(PAGE as usize).max(MIN_PAGES).next_power_of_two();
+        let (things, masks, stragglers) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { things, masks, first_page: 0, next: 0, end: 0, max_pages, stragglers }
+    }
+
+    #[inline]
+    fn slot(&self, page: u64) -> usize {
+        page as usize & self.masks.len().wrapping_sub(1)
     }
 
     #[inline]
     fn place(&self, number: u64) -> usize {
-        number as usize & self.ring.len().wrapping_sub(1)
+        number as usize & self.things.len().wrapping_sub(1)
     }
 
-    /// The number that the next one gets.
-    #[inline]
-    pub(crate) fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Adds one; its number.
-    #[inline]
-    pub(crate) fn push(&mut self, thing: T) -> u64 {
-        if self.next - self.first == self.ring.len() as u64 {
-            self.make_room();
+    /// Adds one with a number that is greater than those before; what is left out in between is no one's.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, number: u64, thing: T) {
+        if number != self.next || number == self.end {
+            self.go_to(number);
         }
-        let (number, place) = (self.next, self.place(self.next));
-        if let Some(place) = self.ring.get_mut(place) {
+        let place = self.place(number);
+        if let Some(place) = self.things.get_mut(place) {
             *place = Some(thing);
         }
-        self.next += 1;
-        number
+        self.next = number + 1;
     }
 
-    /// Adds one with this number, and leaves out those before it that are no one's.
-    #[inline]
-    pub(crate) fn push_as(&mut self, number: u64, thing: T) {
-        if number != self.next {
-            self.leave_out(number);
-        }
-        self.push(thing);
-    }
-
+    /// Makes a place for this number, and leaves out those before it.
     #[cold]
     #[inline(never)]
-    fn leave_out(&mut self, number: u64) {
-        while self.next < number {
-            if self.next - self.first == self.ring.len() as u64 {
-                self.make_room();
-            }
-            self.next += 1;
+    fn go_to(&mut self, number: u64) {
+        debug_assert!(number >= self.next);
+        self.leave_out(self.next, number.min(self.end));
+        while self.end <= number {
+            let first = self.end;
+            self.turn_page();
+            self.leave_out(first, number.min(self.end));
+        }
+        self.next = number;
+    }
+
+    /// Numbers of the last page are no one's.
+    fn leave_out(&mut self, from: u64, to: u64) {
+        if from < to {
+            let slot = self.slot(from / PAGE);
+            self.masks[slot] &= !(u64::MAX << (from % PAGE) & u64::MAX >> (PAGE - 1 - (to - 1) % PAGE));
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self) {
-        self.advance();
-        let used = (self.next - self.first) as usize;
-        if 2 * used > self.ring.len() || self.ring.is_empty() {
-            if self.ring.len() < self.max_ring {
-                self.grow();
+    fn turn_page(&mut self) {
+        let page = self.end / PAGE;
+        if page - self.first_page == self.masks.len() as u64 {
+            self.make_room(page);
+        }
+        let slot = self.slot(page);
+        self.masks[slot] = u64::MAX;
+        self.end += PAGE;
+    }
+
+    fn make_room(&mut self, page: u64) {
+        while self.first_page != page && self.masks[self.slot(self.first_page)] == 0 {
+            self.first_page += 1;
+        }
+        let used = (page - self.first_page) as usize;
+        if 2 * used > self.masks.len() || self.masks.is_empty() {
+            if self.masks.len() < self.max_pages {
+                self.grow(page);
             } else {
-                self.give_up_oldest(used - self.ring.len() / 2);
+                self.give_up_oldest(used - self.masks.len() / 2);
             }
         }
     }
 
-    fn advance(&mut self) {
-        while self.first != self.next && self.ring[self.place(self.first)].is_none() {
-            self.first += 1;
+    fn grow(&mut self, page: u64) {
+        let pages = (2 * self.masks.len()).max(1);
+        let mut larger = Self::new(0);
+        larger.things.resize_with(pages * PAGE as usize, || None);
+        larger.masks.resize(pages, 0);
+        for number in self.first_page * PAGE..page * PAGE {
+            let (from, to) = (self.place(number), larger.place(number));
+            larger.things[to] = self.things[from].take();
         }
+        for page in self.first_page..page {
+            let to = larger.slot(page);
+            larger.masks[to] = self.masks[self.slot(page)];
+        }
+        (self.things, self.masks) = (larger.things, larger.masks);
     }
 
-    fn grow(&mut self) {
-        let things: Vec<_> = (self.first..self.next).map(|number| self.take(number)).collect();
-        self.ring.resize_with((2 * self.ring.len()).max(1), || None);
-        for (number, thing) in (self.first..).zip(things) {
-            let place = self.place(number);
-            self.ring[place] = thing;
+    fn give_up_oldest(&mut self, pages: usize) {
+        for page in self.first_page..self.first_page + pages as u64 {
+            let slot = self.slot(page);
+            for bit in bits(std::mem::take(&mut self.masks[slot])) {
+                let thing = self.things[slot * PAGE as usize + bit].take();
+                self.stragglers.extend(thing.map(|thing| (page * PAGE + bit as u64, thing)));
+            }
         }
-    }
-
-    fn give_up_oldest(&mut self, count: usize) {
-        let last = self.first + count as u64;
-        for number in self.first..last {
-            let thing = self.take(number);
-            self.stragglers.extend(thing.map(|thing| (number, thing)));
-        }
-        self.first = last;
-    }
-
-    #[inline]
-    fn take(&mut self, number: u64) -> Option<T> {
-        let place = self.place(number);
-        self.ring.get_mut(place).and_then(Option::take)
+        self.first_page += pages as u64;
     }
 
     /// Takes one out.
     #[inline]
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
-        if number.wrapping_sub(self.first) >= self.next - self.first {
+        let (page, bit) = (number / PAGE, 1 << (number % PAGE));
+        if page < self.first_page || number >= self.next {
             return self.remove_straggler(number);
         }
-        self.take(number)
+        let (slot, place) = (self.slot(page), self.place(number));
+        let there = self.masks.get_mut(slot)?;
+        if *there & bit == 0 {
+            return None;
+        }
+        *there &= !bit;
+        self.things.get_mut(place).and_then(Option::take)
     }
 
     #[cold]
@@ -132,20 +154,42 @@ impl<T> Numbered<T> {
         self.stragglers.remove(&number)
     }
 
-    /// The one of this number.
-    pub(crate) fn get(&self, number: u64) -> Option<&T> {
-        if (self.first..self.next).contains(&number) {
-            self.ring.get(self.place(number)).and_then(Option::as_ref)
-        } else {
-            self.stragglers.get(&number)
+    /// Takes out those of the numbers from `first`, a multiple of [`PAGE`], for which the mask has a bit, of those in the
+    /// ring, and says how many there were.
+    #[inline]
+    pub(crate) fn remove_all(&mut self, first: u64, mask: u64) -> u32 {
+        let (page, slot) = (first / PAGE, self.slot(first / PAGE));
+        if page < self.first_page || first >= self.next {
+            return 0;
         }
+        let mask = mask & self.below_next(first);
+        let Some(there) = self.masks.get_mut(slot) else { return 0 };
+        let removed = *there & mask;
+        *there &= !mask;
+        removed.count_ones()
+    }
+
+    /// Those of a page that are not to come.
+    #[inline]
+    fn below_next(&self, first: u64) -> u64 {
+        let before = self.next - first;
+        if before < PAGE { (1 << before) - 1 } else { u64::MAX }
     }
 
     /// All of them, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        let in_ring =
-            (self.first..self.next).filter_map(|number| self.ring.get(self.place(number))?.as_ref());
-        self.stragglers.values().chain(in_ring)
+        let pages = (self.first_page..self.end / PAGE).flat_map(move |page| {
+            let slot = self.slot(page);
+            let there =
+                if page * PAGE < self.next { self.masks[slot] & self.below_next(page * PAGE) } else { 0 };
+            bits(there).filter_map(move |bit| self.things[slot * PAGE as usize + bit].as_ref())
+        });
+        self.stragglers.values().chain(pages)
+    }
+
+    /// Those that have left the ring, and their numbers.
+    pub(crate) fn stragglers(&self) -> &BTreeMap<u64, T> {
+        &self.stragglers
     }
 }
 
@@ -156,48 +200,55 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Push,
-        LeaveOut(u64),
+        /// So many left out, then so many put.
+        Put(u64, u64),
         Remove(usize),
+        RemoveAll(usize, u64),
         RemoveNone(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            5 => Just(Step::Push),
-            1 => (0..3_u64).prop_map(Step::LeaveOut),
+            5 => (prop_oneof![9 => Just(0), 2 => 1..200_u64], 1..40_u64).prop_map(|(left, put)| Step::Put(left, put)),
             4 => any::<usize>().prop_map(Step::Remove),
-            1 => (0..300_u64).prop_map(Step::RemoveNone),
+            4 => any::<(usize, u64)>().prop_map(|(index, mask)| Step::RemoveAll(index, mask)),
+            1 => (0..3000_u64).prop_map(Step::RemoveNone),
         ]
     }
 
     proptest! {
         /// Oracle: a map.
         #[test]
-        fn it_is_a_map_in_the_order_of_numbers(steps in prop::collection::vec(step(), 0..300)) {
-            let mut it = Numbered { max_ring: 8, ..Numbered::new(0) };
-            let mut all = BTreeMap::new();
+        fn it_is_a_map_in_the_order_of_numbers(steps in prop::collection::vec(step(), 0..100)) {
+            let mut it = Numbered::new(64);
+            let (mut all, mut next) = (BTreeMap::new(), 0);
             for step in steps {
                 match step {
-                    Step::Push => {
-                        let number = it.push(it.next());
-                        prop_assert_eq!(all.insert(number, number), None);
-                    }
-                    Step::LeaveOut(count) => {
-                        let number = it.next() + count;
-                        it.push_as(number, number);
-                        prop_assert_eq!(all.insert(number, number), None);
+                    Step::Put(left_out, count) => {
+                        next += left_out;
+                        for number in next..next + count {
+                            it.put(number, number);
+                            prop_assert_eq!(all.insert(number, number), None);
+                        }
+                        next += count;
                     }
                     Step::Remove(index) if !all.is_empty() => {
                         let number = *all.keys().nth(index % all.len()).unwrap();
-                        prop_assert_eq!(it.get(number), Some(&number));
                         prop_assert_eq!(it.remove(number), all.remove(&number));
                     }
+                    Step::RemoveAll(index, mask) if !all.is_empty() => {
+                        let first = *all.keys().nth(index % all.len()).unwrap() & !(PAGE - 1);
+                        let there = |n: &u64| all.contains_key(n) && !it.stragglers().contains_key(n);
+                        let some: Vec<u64> = bits(mask).map(|b| first + b as u64).filter(there).collect();
+                        prop_assert_eq!(it.remove_all(first, mask) as usize, some.len());
+                        all.retain(|number, _| !some.contains(number));
+                    }
                     Step::RemoveNone(number) => prop_assert_eq!(it.remove(number), all.remove(&number)),
-                    Step::Remove(_) => {}
+                    Step::Remove(_) | Step::RemoveAll(..) => {}
                 }
                 prop_assert!(it.iter().eq(all.values()));
-                prop_assert!(it.ring.len() <= 8 && it.stragglers.len() <= all.len());
+                prop_assert!(it.masks.len() <= 4 && it.things.len() == 64 * it.masks.len());
+                prop_assert!(it.stragglers.len() <= all.len());
             }
         }
     }

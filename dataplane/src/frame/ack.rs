@@ -13,8 +13,8 @@
 //! tells of many.
 
 use super::header::{ALIGN, BlockKind, HEADER_BYTES, Header, Malformed};
-use super::{Destination, NoRoom, Root};
-use crate::ids::{Incarnation, TaskId};
+use super::{Destination, NoRoom, Owner, Root};
+use crate::ids::TaskId;
 use crate::memory::{Class, Descriptor, DescriptorKind, MAX_COUNT, OwnedBlock, Pool};
 
 /// Bytes of an [`AckRecord`].
@@ -30,10 +30,8 @@ pub const PAGE: u64 = u64::BITS as u64;
 pub struct AckHeader {
     /// The bolt's task.
     pub source: TaskId,
-    /// The spout's task.
-    pub spout: TaskId,
-    /// The process of the spout.
-    pub incarnation: Incarnation,
+    /// The spout's task, and which process of it.
+    pub owner: Owner,
     /// What the records say.
     pub kind: AckKind,
 }
@@ -184,7 +182,7 @@ impl AckBuilder {
     pub fn finish(mut self) -> (OwnedBlock, Descriptor) {
         self.write_last();
         let (target, used, count) =
-            (Destination::Task(self.header.spout).to_u32(), self.used() as u32, self.count());
+            (Destination::Task(self.header.owner.spout()).to_u32(), self.used() as u32, self.count());
         let header = Header {
             kind: self.header.kind.block_kind() as u16,
             source: self.header.source.0,
@@ -193,7 +191,7 @@ impl AckBuilder {
             count,
             used,
             edge_base: 0,
-            root: Root { spout: self.header.spout, incarnation: self.header.incarnation, id: 0 },
+            root: Root { owner: self.header.owner, id: 0 },
         };
         header.write(self.block.bytes_mut());
         let kind = DescriptorKind::Ack;
@@ -227,8 +225,8 @@ impl<'a> AckReader<'a> {
         if !rest.is_empty() || records.len() != header.count as usize {
             return Err(Malformed::Records { count: header.count, used: header.used });
         }
-        let (source, Root { spout, incarnation, .. }) = (TaskId(header.source), header.root);
-        let header = AckHeader { source, spout, incarnation, kind };
+        let (source, owner) = (TaskId(header.source), header.root.owner);
+        let header = AckHeader { source, owner, kind };
         Ok(Self { header, records })
     }
 
@@ -261,7 +259,7 @@ impl<'a> AckReader<'a> {
 mod tests {
     use super::super::header::make_plausible;
     use super::*;
-    use crate::ids::BlockId;
+    use crate::ids::{BlockId, Incarnation};
     use crate::memory::PoolConfig;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -270,7 +268,7 @@ mod tests {
         let mut counts = [0; 3];
         counts[class] = 1;
         let pool = Arc::new(Pool::create(&PoolConfig { counts, max_tuple_bytes: 1 << 20 }).unwrap());
-        let header = AckHeader { source: TaskId(3), spout: TaskId(1), incarnation: Incarnation(9), kind };
+        let header = AckHeader { source: TaskId(3), owner: Owner::new(TaskId(1), Incarnation(9)), kind };
         AckBuilder::new(pool.claim(BlockId(0)).unwrap(), header)
     }
 

@@ -45,6 +45,13 @@ pub struct BatchHeader {
 #[error("no room left in the block")]
 pub struct NoRoom;
 
+/// A root that is named by a block's.
+#[derive(Clone, Copy, Debug)]
+pub struct Near {
+    mark: RootMark,
+    distance: u64,
+}
+
 /// Writes tuples into a block, in place.
 #[derive(Debug)]
 pub struct BatchBuilder {
@@ -83,7 +90,17 @@ impl BatchBuilder {
         self.put(RootMark(roots.len() as u32), roots, write).map(|()| index)
     }
 
-    /// As [`append`](Self::append), of a tuple with one root.
+    /// How a root can be named by the block's, if that is so.
+    #[inline(always)]
+    pub fn near(&mut self, root: Root) -> Option<Near> {
+        if root.owner != self.root.owner && !self.adopt(root) {
+            return None;
+        }
+        let distance = root.id.wrapping_sub(self.root.id);
+        RootMark::near(distance).map(|mark| Near { mark, distance })
+    }
+
+    /// As [`append`](Self::append), of a tuple whose only root is [near](Self::near).
     ///
     /// # Errors
     /// As there.
@@ -91,19 +108,14 @@ impl BatchBuilder {
     /// # Panics
     /// As there.
     #[inline(always)]
-    pub fn append_of(
+    pub fn append_near(
         &mut self,
-        root: Root,
+        root: Near,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Result<u32, NoRoom> {
-        let is_ours = root.owner() == self.root.owner() || self.adopt(root);
-        let distance = root.id.wrapping_sub(self.root.id);
-        let near = RootMark::near(distance).filter(|_| is_ours);
-        let roots = [root];
-        let (mark, listed) = near.map_or((RootMark(1), roots.as_slice()), |mark| (mark, &[]));
         let index = self.count;
-        self.put(mark, listed, write)?;
-        Ok(if near.is_some() { self.fresh.place(distance, index) } else { index })
+        self.put(root.mark, &[], write)?;
+        Ok(self.fresh.place(root.distance, index))
     }
 
     /// Makes it the block's root, if there is none yet.
@@ -306,29 +318,32 @@ impl<'a> Iterator for Tuples<'a> {
             return self.malformed();
         };
         let head = u64::from_le_bytes(*head);
-        let (mut roots, mut place) = (Roots::None, self.next);
-        if head > u64::from(u32::MAX) {
-            if self.edge_base == 0 {
-                return self.malformed();
-            }
-            let mark = RootMark((head >> 32) as u32);
-            if let Some(distance) = mark.distance() {
-                place = self.fresh.place(distance, place);
-                roots = Roots::One(Root { id: self.root.id.wrapping_add(distance), ..self.root });
-            } else {
-                let Some((listed, behind)) = rest.split_at_checked(mark.0 as usize * ROOT_BYTES) else {
-                    return self.malformed();
-                };
-                (roots, rest) = (Roots::listed(listed), behind);
-            }
+        let (len, mark) = (head as u32 as usize, RootMark((head >> 32) as u32));
+        let mut listed: &[u8] = &[];
+        if mark.is_count() {
+            (listed, rest) = match rest.split_at_checked(mark.0 as usize * ROOT_BYTES) {
+                Some(split) if self.edge_base != 0 => split,
+                _ => return self.malformed(),
+            };
         }
-        let len = head as u32 as usize;
         let Some((tuple, rest)) = rest.split_at_checked(len.next_multiple_of(ALIGN)) else {
             return self.malformed();
         };
+        let archive = &tuple[..len];
+        let mut place = self.next;
+        // Last, so that whoever asks for the roots knows which they are without another look.
+        let roots = match mark.distance() {
+            Some(_) if self.edge_base == 0 => return self.malformed(),
+            Some(distance) => {
+                place = self.fresh.place(distance, place);
+                Roots::One(Root { id: self.root.id.wrapping_add(distance), ..self.root })
+            }
+            None if mark.is_count() => Roots::listed(listed),
+            None => Roots::None,
+        };
         self.rest = rest;
         self.next += 1;
-        Some(Ok(TupleAt { archive: &tuple[..len], roots, place }))
+        Some(Ok(TupleAt { archive, roots, place }))
     }
 }
 
@@ -343,7 +358,7 @@ impl<'a> Tuples<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::header::make_plausible;
-    use super::super::root::FRESH;
+    use super::super::root::{FRESH, Owner};
     use super::*;
     use crate::ids::{BlockId, Incarnation};
     use crate::memory::{Pool, PoolConfig};
@@ -363,11 +378,15 @@ mod tests {
             space.get_mut(..tuple.len())?.copy_from_slice(tuple);
             Some(tuple.len())
         };
-        if let [root] = roots { batch.append_of(*root, write) } else { batch.append(roots, write) }
+        let near = if let [root] = roots { batch.near(*root) } else { None };
+        match near {
+            Some(near) => batch.append_near(near, write),
+            None => batch.append(roots, write),
+        }
     }
 
     fn root(id: u64) -> Root {
-        Root { spout: TaskId(id as u32 % 7), incarnation: Incarnation(id as u32 % 5), id }
+        Root { owner: Owner::new(TaskId(id as u32 % 7), Incarnation(id as u32 % 5)), id }
     }
 
     fn tuple() -> impl Strategy<Value = (Vec<u8>, Vec<Root>)> {

@@ -16,7 +16,7 @@
 //! `count` is the number of tuples or records, `used` that of bytes, the header included. The reader checks every
 //! number against the bytes there are.
 
-use super::root::{ROOT_BYTES, Root};
+use super::root::{Owner, ROOT_BYTES, Root};
 use crate::ids::{Incarnation, TaskId};
 
 const MAGIC: u16 = u16::from_le_bytes(*b"EB");
@@ -138,8 +138,7 @@ impl Header {
             used: u32_at(USED),
             edge_base: u64_at(EDGE_BASE),
             root: Root {
-                spout: TaskId(u32_at(ROOT)),
-                incarnation: Incarnation(u32_at(ROOT + 4)),
+                owner: Owner::new(TaskId(u32_at(ROOT)), Incarnation(u32_at(ROOT + 4))),
                 id: u64_at(ROOT + 8),
             },
         };

@@ -17,8 +17,8 @@ pub mod purpose;
 pub mod root;
 
 pub use ack::{AckBuilder, AckHeader, AckKind, AckReader, AckRecord, PAGE, bits};
-pub use batch::{BLOCK_OVERHEAD, BatchBuilder, BatchHeader, BatchReader, NoRoom, TupleAt, Tuples};
+pub use batch::{BLOCK_OVERHEAD, BatchBuilder, BatchHeader, BatchReader, Near, NoRoom, TupleAt, Tuples};
 pub use destination::Destination;
 pub use header::{BlockKind, Malformed};
 pub use purpose::Purpose;
-pub use root::{FRESH, ROOT_BYTES, Root, Roots, edge};
+pub use root::{FRESH, Owner, ROOT_BYTES, Root, Roots, edge};

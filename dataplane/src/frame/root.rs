@@ -11,6 +11,7 @@
 //! ```
 
 use crate::ids::{Incarnation, TaskId};
+use std::fmt;
 
 /// Bytes of a root in a tuple.
 pub const ROOT_BYTES: usize = 16;
@@ -18,37 +19,62 @@ pub const ROOT_BYTES: usize = 16;
 /// A tuple of a spout whose tree is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root {
-    /// The spout's task.
-    pub spout: TaskId,
-    /// The process that emitted it: nothing that is meant for a dead one touches its successor.
-    pub incarnation: Incarnation,
+    /// Whose it is.
+    pub owner: Owner,
     /// Which of its tuples; the spout alone knows more.
     pub id: u64,
 }
 
-impl Root {
-    /// Of no task: what stands for the root of a block whose tuples are not named by one.
-    pub(super) const NONE: Self = Self { spout: TaskId(0), incarnation: Incarnation(0), id: 0 };
+/// Whose a root is: a spout's task, and the process of it that emitted the root. Nothing that is meant for a dead process
+/// touches its successor. One word, since that is how it is compared and copied for each tuple: what is put together in the
+/// store buffer cannot be read back as a whole before it has left that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(u64);
 
-    /// Spout and incarnation in one word.
-    #[inline(always)]
-    pub(super) fn owner(self) -> u64 {
-        u64::from(self.spout.0) | u64::from(self.incarnation.0) << 32
+impl Owner {
+    const NONE: Self = Self(0);
+
+    /// This process of a spout's task.
+    #[inline]
+    #[must_use]
+    pub const fn new(spout: TaskId, incarnation: Incarnation) -> Self {
+        Self(spout.0 as u64 | (incarnation.0 as u64) << 32)
     }
+
+    /// The spout's task.
+    #[inline]
+    #[must_use]
+    pub const fn spout(self) -> TaskId {
+        TaskId(self.0 as u32)
+    }
+
+    /// Its process.
+    #[inline]
+    #[must_use]
+    pub const fn incarnation(self) -> Incarnation {
+        Incarnation((self.0 >> 32) as u32)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}, process {}", self.spout(), self.incarnation())
+    }
+}
+
+impl Root {
+    /// Of no task: what stands for the root of a block whose tuples are not named by one, and the like.
+    pub const NONE: Self = Self { owner: Owner::NONE, id: 0 };
 
     #[inline]
     pub(super) fn to_bytes(self) -> [u8; ROOT_BYTES] {
-        (u128::from(self.owner()) | u128::from(self.id) << 64).to_le_bytes()
+        (u128::from(self.owner.0) | u128::from(self.id) << 64).to_le_bytes()
     }
 
     #[inline]
     fn from_bytes(bytes: [u8; ROOT_BYTES]) -> Self {
         let all = u128::from_le_bytes(bytes);
-        Self {
-            spout: TaskId(all as u32),
-            incarnation: Incarnation((all >> 32) as u32),
-            id: (all >> 64) as u64,
-        }
+        Self { owner: Owner(all as u64), id: (all >> 64) as u64 }
     }
 }
 
@@ -65,6 +91,12 @@ impl RootMark {
     pub(super) fn near(distance: u64) -> Option<Self> {
         let fits = distance.wrapping_add(1 << 30) < 1 << 31;
         fits.then_some(Self(distance as u32 | NEAR))
+    }
+
+    /// Whether it says how many roots follow, and some do.
+    #[inline]
+    pub(super) fn is_count(self) -> bool {
+        self.0.cast_signed() > 0
     }
 
     /// How far the id is away from the block's.
@@ -180,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_root_lies_as_drawn() {
-        let root = Root { spout: TaskId(1), incarnation: Incarnation(2), id: 0x0403 };
+        let root = Root { owner: Owner::new(TaskId(1), Incarnation(2)), id: 0x0403 };
         let bytes = root.to_bytes();
         assert_eq!(bytes, [1, 0, 0, 0, 2, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0]);
         for roots in [Roots::listed(&bytes), Roots::One(root)] {

@@ -169,7 +169,7 @@ fn examine(header: &FrameHeader, bytes: &[u8]) -> (Result<Received, Malformed>, 
         let received = AckReader::new(bytes).and_then(|reader| {
             whole(reader.used())?;
             let (head, count) = (reader.header(), reader.count());
-            Ok(Received { source: head.source, target: Destination::Task(head.spout), used, count })
+            Ok(Received { source: head.source, target: Destination::Task(head.owner.spout()), used, count })
         });
         return (received, received.map_or(1, |received| received.count));
     }

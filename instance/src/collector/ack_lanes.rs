@@ -26,7 +26,7 @@ impl AckLanes {
 
     #[inline]
     pub(super) fn lane(kind: AckKind, root: Root) -> AckLane {
-        AckLane(2 * root.spout.0 as usize + usize::from(kind == AckKind::Fail))
+        AckLane(2 * root.owner.spout().0 as usize + usize::from(kind == AckKind::Fail))
     }
 
     /// Writes what became of a tuple of this root; `false` when the lane has no open block about this process of the spout,
@@ -34,9 +34,7 @@ impl AckLanes {
     #[inline(always)]
     pub(super) fn push(&mut self, lane: AckLane, root: Root, xor: u64) -> bool {
         match self.lanes.get_mut(lane.0) {
-            Some(Some(open)) if open.header().incarnation == root.incarnation => {
-                open.push(root.id, xor).is_ok()
-            }
+            Some(Some(open)) if open.header().owner == root.owner => open.push(root.id, xor).is_ok(),
             _ => false,
         }
     }
@@ -48,8 +46,7 @@ impl AckLanes {
 
     /// Gives a lane that was closed a block for records of this kind, about roots of this one's process.
     pub(super) fn open(&mut self, lane: AckLane, block: OwnedBlock, kind: AckKind, root: Root) {
-        let header =
-            AckHeader { source: self.source, spout: root.spout, incarnation: root.incarnation, kind };
+        let header = AckHeader { source: self.source, owner: root.owner, kind };
         if let Some(place) = self.lanes.get_mut(lane.0) {
             *place = Some(AckBuilder::new(block, header));
             self.open.push(lane.0);

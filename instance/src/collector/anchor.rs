@@ -2,7 +2,6 @@
 
 use super::Input;
 use egret_dataplane::frame::{Root, Roots};
-use egret_dataplane::ids::{Incarnation, TaskId};
 use std::cell::Cell;
 
 /// An input that emissions are anchored on and that is acked or failed: an [`Input`], or a [`Held`] of one that came
@@ -84,12 +83,9 @@ enum State {
 }
 
 /// A root of an input.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct TiedRoot {
-    /// Spout and incarnation. The root is kept in the two words that it is read as, so that they come out of the store
-    /// buffer as they went in.
-    owner: u64,
-    id: u64,
+    pub(super) root: Root,
     /// The xor of the edges that were anchored here for this root: added to the ledger by the ack.
     xor: Cell<u64>,
 }
@@ -97,14 +93,13 @@ pub(super) struct TiedRoot {
 impl TiedRoot {
     #[inline]
     fn new(root: Root) -> Self {
-        let owner = u64::from(root.spout.0) | u64::from(root.incarnation.0) << 32;
-        Self { owner, id: root.id, xor: Cell::new(0) }
+        Self { root, xor: Cell::new(0) }
     }
+}
 
-    #[inline]
-    pub(super) fn root(&self) -> Root {
-        let (spout, incarnation) = (TaskId(self.owner as u32), Incarnation((self.owner >> 32) as u32));
-        Root { spout, incarnation, id: self.id }
+impl Default for TiedRoot {
+    fn default() -> Self {
+        Self::new(Root::NONE)
     }
 }
 

@@ -21,7 +21,7 @@ impl Union {
         for (a, anchor) in anchors.iter().enumerate() {
             let tie = anchor.tie();
             let roots = tie.all().enumerate();
-            self.found.extend(roots.map(|(position, tied)| (tied.root(), !tie.is_open(), a, position)));
+            self.found.extend(roots.map(|(position, tied)| (tied.root, !tie.is_open(), a, position)));
         }
         self.found.sort_unstable();
         self.found.dedup_by_key(|(root, ..)| *root);

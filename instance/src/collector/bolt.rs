@@ -52,7 +52,9 @@ impl BoltCollector {
         let tie = input.tie();
         if tie.settle() {
             self.emitter.counters.acked += 1;
-            self.emitter.ack(tie)?;
+            if !self.emitter.ack_one(tie) {
+                self.emitter.ack(tie)?;
+            }
             if input.is_kept() {
                 self.emitter.settle_kept();
             }
@@ -88,7 +90,7 @@ impl BoltCollector {
         match tie.root_count() {
             0 => self.emitter.emit(payload, target, &InNone).map(drop),
             1 => {
-                let edges = self.emitter.emit(payload, target, &InOne(tie.first().root()))?;
+                let edges = self.emitter.emit(payload, target, &InOne(&tie.first().root))?;
                 self.emitter.grow(tie, 0, edges)
             }
             _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),

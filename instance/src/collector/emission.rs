@@ -103,6 +103,16 @@ impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
         Ok(self.collector.emit_with_id(&self.payload, self.target, id)?)
     }
 
+    /// Emits with an id that the collector numbers, in the order of emission; says which. For spouts that keep
+    /// what they need of a tuple by themselves, and would only have a number for it.
+    #[inline(always)]
+    pub(crate) fn numbered(self) -> Result<u64>
+    where
+        Id: From<u64>,
+    {
+        Ok(self.collector.emit_numbered(&self.payload, self.target)?)
+    }
+
     /// Emits without tracking.
     ///
     /// # Errors

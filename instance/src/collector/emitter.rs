@@ -4,13 +4,14 @@ use super::lanes::{Lanes, Tracking};
 use super::wiring::{EmitterError, Wiring};
 use super::{EmitError, Outlet, Payload, Rooted, StreamInfo, Target, Tie};
 use crate::grouping::Chooser;
-use crate::ledger::{Outcome, SharedLedger};
+use crate::ledger::{Front, Outcome, SharedLedger};
 use crate::topology::CustomGrouping;
 use crate::tuple::Record;
-use egret_dataplane::frame::{AckKind, Root};
+use egret_dataplane::frame::{AckKind, Owner, Root};
 use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::plan::topology::DEFAULT_STREAM;
 use egret_dataplane::plan::{PhysicalPlan, Schema, config};
+use std::rc::Rc;
 
 /// What a task has done. The runtime publishes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Emitter {
 #[derive(Clone)]
 pub(super) struct RootSource {
     pub(super) ledger: SharedLedger,
+    /// The ledger's.
+    pub(super) front: Rc<Front>,
     /// As all roots of this process, but for the id.
     pub(super) root: Root,
 }
@@ -111,7 +114,9 @@ impl Emitter {
     /// id is acked when it was emitted.
     #[must_use]
     pub fn with_ledger(mut self, ledger: SharedLedger, incarnation: Incarnation) -> Self {
-        let source = RootSource { ledger, root: Root { spout: self.task, incarnation, id: 0 } };
+        let front = ledger.borrow().front();
+        let root = Root { owner: Owner::new(self.task, incarnation), id: 0 };
+        let source = RootSource { ledger, front, root };
         self.roots = self.lanes.is_tracking().then_some(source);
         self
     }
@@ -152,31 +157,32 @@ impl Emitter {
         Ok(edges)
     }
 
-    /// Tells the spouts whose trees the input belongs to that it was acked.
+    /// Tells the spout whose tree the input belongs to that it was acked; `false` when it takes [`ack`](Self::ack) to do so.
     #[inline(always)]
-    pub(super) fn ack(&mut self, tie: &Tie) -> Result<(), EmitError> {
+    pub(super) fn ack_one(&mut self, tie: &Tie) -> bool {
         match tie.root_count() {
-            0 => Ok(()),
-            1 => self.lanes.tell(AckKind::Ack, tie.first().root(), tie.acked(tie.first())),
-            _ => self.ack_all(tie),
+            0 => true,
+            1 => self.lanes.tell_in_open(AckKind::Ack, tie.first().root, tie.acked(tie.first())),
+            _ => false,
         }
     }
 
+    /// Tells the spouts whose trees the input belongs to that it was acked.
     #[inline(never)]
-    fn ack_all(&mut self, tie: &Tie) -> Result<(), EmitError> {
-        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Ack, tied.root(), tie.acked(tied)))
+    pub(super) fn ack(&mut self, tie: &Tie) -> Result<(), EmitError> {
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Ack, tied.root, tie.acked(tied)))
     }
 
     /// Tells them that it failed.
     pub(super) fn fail(&mut self, tie: &Tie) -> Result<(), EmitError> {
-        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Fail, tied.root(), 0))
+        tie.all().try_for_each(|tied| self.lanes.tell(AckKind::Fail, tied.root, 0))
     }
 
     /// Adds edges to the tree of the root at a position of this input.
     #[inline(always)]
     pub(super) fn grow(&mut self, tie: &Tie, position: usize, edges: u64) -> Result<(), EmitError> {
         let tied = tie.at(position);
-        if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root(), edges) }
+        if tie.grow(tied, edges) { Ok(()) } else { self.lanes.tell(AckKind::Ack, tied.root, edges) }
     }
 
     /// Pushes every open block of acks. To be called before the block that held the tuples acked is given back: then a

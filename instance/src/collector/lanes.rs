@@ -160,11 +160,16 @@ impl Lanes {
         self.outlet.wait_for_block(min_bytes)
     }
 
-    /// Tells the spout of a root that it was acked or failed. A root of no task is a damaged one and left out.
+    /// As [`tell`](Self::tell), if there is an open block for it; says whether there is.
     #[inline(always)]
+    pub(super) fn tell_in_open(&mut self, kind: AckKind, root: Root, xor: u64) -> bool {
+        self.acks.push(AckLanes::lane(kind, root), root, xor)
+    }
+
+    /// Tells the spout of a root that it was acked or failed. A root of no task is a damaged one and left out.
+    #[inline]
     pub(super) fn tell(&mut self, kind: AckKind, root: Root, xor: u64) -> Result<(), EmitError> {
-        let lane = AckLanes::lane(kind, root);
-        if self.acks.push(lane, root, xor) { Ok(()) } else { self.tell_in_new(kind, root, xor) }
+        if self.tell_in_open(kind, root, xor) { Ok(()) } else { self.tell_in_new(kind, root, xor) }
     }
 
     #[cold]
@@ -248,9 +253,18 @@ impl Lanes {
 #[inline(always)]
 fn append(batch: &mut BatchBuilder, record: &impl Record, rooted: &impl Rooted) -> Result<u32, NoRoom> {
     match rooted.only() {
-        Some(root) => batch.append_of(root, |space| record.write(space)),
+        Some(root) => match batch.near(root) {
+            Some(near) => batch.append_near(near, |space| record.write(space)),
+            None => append_far(batch, record, root),
+        },
         None => batch.append(rooted.roots(), |space| record.write(space)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn append_far(batch: &mut BatchBuilder, record: &impl Record, root: Root) -> Result<u32, NoRoom> {
+    batch.append(&[root], |space| record.write(space))
 }
 
 #[inline(always)]

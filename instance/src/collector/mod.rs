@@ -6,6 +6,7 @@
 //! * [`Outlet`] is where blocks come from and go to: the runtime's side, or a test's.
 
 mod ack_lanes;
+mod acked;
 mod anchor;
 mod anchored;
 mod basic;
@@ -21,6 +22,7 @@ mod spout;
 mod stream;
 mod wiring;
 
+pub use acked::Acked;
 pub use anchor::{Anchor, Held, Tie};
 pub use basic::BasicCollector;
 pub use bolt::BoltCollector;
@@ -59,17 +61,17 @@ pub(crate) trait Rooted {
 pub(crate) struct InNone;
 
 /// One tree.
-pub(crate) struct InOne(pub(crate) Root);
+pub(crate) struct InOne<'a>(pub(crate) &'a Root);
 
 /// Several.
 pub(crate) struct InAll<'a>(pub(crate) &'a [Root]);
 
 impl Rooted for InNone {}
 
-impl Rooted for InOne {
+impl Rooted for InOne<'_> {
     #[inline(always)]
     fn only(&self) -> Option<Root> {
-        Some(self.0)
+        Some(*self.0)
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a spout emits with.
 
+use super::acked::{Acked, Ids};
 use super::emitter::RootSource;
 use super::{EmitError, Emitter, Fields, InNone, Payload, Rooted, SpoutEmission, Target};
-use crate::ledger::{Outcome, SharedLedger};
-use crate::numbered::Numbered;
+use crate::ledger::{Ended, Outcome};
+use crate::topology::Spout;
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
 use std::cell::Cell;
@@ -13,8 +14,9 @@ use std::collections::VecDeque;
 pub struct SpoutCollector<Id> {
     pub(crate) emitter: Emitter,
     source: Option<RootSource>,
-    /// The ids of the trees in flight, by the number of their root.
-    ids: Numbered<Id>,
+    ids: Ids<Id>,
+    /// Trees that have ended and of which the spout is being told.
+    telling: Ended,
     /// Ids that the ledger has forgotten and the spout was not told of: those that had to make room within a call of
     /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
     aside: VecDeque<(Id, Outcome)>,
@@ -26,7 +28,7 @@ impl<Id> SpoutCollector<Id> {
     pub fn new(emitter: Emitter) -> Self {
         let source = emitter.root_source();
         let most = source.as_ref().map_or(0, |source| source.ledger.borrow().max_pending() as usize);
-        Self { emitter, source, ids: Numbered::new(most), aside: VecDeque::new() }
+        Self { emitter, source, ids: Ids::new(most), telling: Ended::NONE, aside: VecDeque::new() }
     }
 
     /// Begins to emit a tuple.
@@ -59,29 +61,62 @@ impl<Id> SpoutCollector<Id> {
             self.aside.push_back((message, Outcome::Acked));
             return Ok(());
         };
-        let next = source.ledger.borrow_mut().next_id();
-        let id = match next {
-            Some(id) => id,
-            None => self.wait_for_room()?,
-        };
-        self.emit_root(payload, target, id, message)
+        let root = source.front.next();
+        let root = self.emit_root(payload, target, root)?;
+        self.ids.put(root, message);
+        Ok(())
     }
 
+    /// As [`emit_with_id`](Self::emit_with_id), with the number of the root as its id.
+    #[inline(always)]
+    pub(super) fn emit_numbered(
+        &mut self,
+        payload: &impl Payload,
+        target: Target<'_>,
+    ) -> Result<u64, EmitError>
+    where
+        Id: From<u64>,
+    {
+        self.ids.are_numbers();
+        let Some(source) = &self.source else {
+            let number = self.emitter.counters.emitted;
+            self.emitter.emit(payload, target, &InNone)?;
+            self.aside.push_back((number.into(), Outcome::Acked));
+            return Ok(number);
+        };
+        let root = source.front.next();
+        self.emit_root(payload, target, root)
+    }
+
+    /// Emits this root, or the next one that the ledger grants; says which.
     #[inline(always)]
     fn emit_root(
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        root: u64,
-        id: Id,
-    ) -> Result<(), EmitError> {
-        let Some(source) = &self.source else { return Ok(()) };
-        let begun = Begun { ledger: &source.ledger, id: root, is: Cell::new(false) };
+        root: Option<u64>,
+    ) -> Result<u64, EmitError> {
+        let root = match root {
+            Some(root) => root,
+            None => self.next_granted()?,
+        };
+        let Some(source) = &self.source else { return Ok(root) };
         let of_root = Root { id: root, ..source.root };
-        let edges = self.emitter.emit(payload, target, &Emitting { root: of_root, begun: &begun })?;
-        begun.done(edges);
-        self.ids.push_as(root, id);
-        Ok(())
+        let emitting = Emitting { root: of_root, source, begun: Cell::new(false) };
+        let edges = self.emitter.emit(payload, target, &emitting)?;
+        if !source.front.open(edges) {
+            emitting.done(edges);
+        }
+        Ok(root)
+    }
+
+    /// The next root, which the ledger has not granted yet.
+    #[inline(never)]
+    fn next_granted(&mut self) -> Result<u64, EmitError> {
+        match self.source.as_ref().and_then(|source| source.ledger.borrow_mut().next_id()) {
+            Some(root) => Ok(root),
+            None => self.wait_for_room(),
+        }
     }
 
     /// As many trees are in flight as may be, within one call of `next_tuple`. Those that end meanwhile are put aside.
@@ -100,35 +135,52 @@ impl<Id> SpoutCollector<Id> {
     fn put_aside(&mut self) {
         let Some(source) = &self.source else { return };
         let mut ledger = source.ledger.borrow_mut();
-        while let Some(ended) = ledger.next_ended() {
-            self.aside.extend(self.ids.remove(ended.id).map(|id| (id, ended.outcome)));
+        while let Some(mut ended) = ledger.next_ended() {
+            let outcome = ended.outcome;
+            let ids = std::iter::from_fn(|| self.ids.next_of(&mut ended));
+            self.aside.extend(ids.map(|id| (id, outcome)));
         }
     }
 
     /// Whether there is an id to give to the spout.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        !self.aside.is_empty()
-            || self.source.as_ref().is_some_and(|source| source.ledger.borrow().has_ended())
+        !self.aside.is_empty() || self.source.as_ref().is_some_and(|source| source.front.has_ended())
     }
 
-    /// Tells the ids of the trees that have ended, in order, and counts them. To be called when no call of the spout is
-    /// under way: only then has it noted the ids that it emitted (STORM-2957). When `tell` panics the id at hand is
-    /// gone, the others are not.
+    /// Tells the spout the ids of the trees that have ended, in order, and counts them; whether one has failed or timed out. To
+    /// be called when no call of the spout is under way: only then has it noted the ids that it emitted (STORM-2957). When
+    /// the spout panics the id at hand is gone, the others are not.
     #[inline]
-    pub(crate) fn tell_ended(&mut self, mut tell: impl FnMut(Id, Outcome)) {
+    pub(crate) fn tell_ended(&mut self, spout: &mut impl Spout<Id = Id>) -> bool {
+        let mut failed = false;
         let counters = &mut self.emitter.counters;
         while let Some((id, outcome)) = self.aside.pop_front() {
             counters.ended(outcome);
-            tell(id, outcome);
+            if outcome == Outcome::Acked {
+                spout.ack(id);
+            } else {
+                failed = true;
+                spout.fail(id);
+            }
         }
-        let Some(source) = &self.source else { return };
+        let Some(source) = &self.source else { return failed };
         let mut ledger = source.ledger.borrow_mut();
-        while let Some(ended) = ledger.next_ended() {
-            // An id was kept for each root; without it there is nobody to tell.
-            if let Some(id) = self.ids.remove(ended.id) {
-                counters.ended(ended.outcome);
-                tell(id, ended.outcome);
+        loop {
+            let outcome = self.telling.outcome;
+            if self.telling.mask == 0 {
+                let Some(next) = ledger.next_ended() else { return failed };
+                self.telling = next;
+            } else if outcome == Outcome::Acked {
+                let counted = &mut counters.acked;
+                let mut acked = Acked { ended: &mut self.telling, ids: &mut self.ids, counted };
+                spout.ack_all(&mut acked);
+                // What it did not ask for it is not told.
+                acked.for_each(drop);
+            } else if let Some(id) = self.ids.next_of(&mut self.telling) {
+                failed = true;
+                counters.ended(outcome);
+                spout.fail(id);
             }
         }
     }
@@ -136,14 +188,18 @@ impl<Id> SpoutCollector<Id> {
     /// Whether as many trees are in flight as may be.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.source.as_ref().is_some_and(|source| source.ledger.borrow().is_full())
+        let is_full = |source: &RootSource| source.front.is_used_up() && source.ledger.borrow().is_full();
+        self.source.as_ref().is_some_and(is_full)
     }
 }
 
 /// A root that is being emitted.
 struct Emitting<'a> {
     root: Root,
-    begun: &'a Begun<'a>,
+    source: &'a RootSource,
+    /// Whether the ledger knows of it: only when the emission may have to wait. When it is not emitted after all, because
+    /// of an error or a panic, the ledger forgets it.
+    begun: Cell<bool>,
 }
 
 impl Rooted for Emitting<'_> {
@@ -152,39 +208,33 @@ impl Rooted for Emitting<'_> {
         Some(self.root)
     }
 
+    #[cold]
+    #[inline(never)]
     fn before_waiting(&self) {
-        if !self.begun.is.replace(true) {
-            self.begun.ledger.borrow_mut().begin(self.root.id);
+        if !self.begun.replace(true) {
+            self.source.ledger.borrow_mut().begin(self.root.id);
         }
     }
 }
 
-/// Whether the ledger knows of a root that is being emitted: only when the emission may have to wait. When it is not
-/// emitted after all, because of an error or a panic, the ledger forgets it.
-struct Begun<'a> {
-    ledger: &'a SharedLedger,
-    id: u64,
-    is: Cell<bool>,
-}
-
-impl Begun<'_> {
-    /// The root is emitted, with these edges.
-    #[inline(always)]
+impl Emitting<'_> {
+    /// The root is emitted, with these edges, and not by way of the front.
+    #[inline(never)]
     fn done(&self, edges: u64) {
-        let mut ledger = self.ledger.borrow_mut();
-        if self.is.replace(false) {
-            ledger.commit(self.id, edges);
+        let mut ledger = self.source.ledger.borrow_mut();
+        if self.begun.replace(false) {
+            ledger.commit(self.root.id, edges);
         } else {
-            ledger.open(self.id, edges);
+            ledger.open(self.root.id, edges);
         }
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for Emitting<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.is.get() {
-            self.ledger.borrow_mut().abandon(self.id);
+        if self.begun.get() {
+            self.source.ledger.borrow_mut().abandon(self.root.id);
         }
     }
 }

@@ -9,11 +9,11 @@ use super::schema::default_stream;
 use super::types::ComponentType;
 use crate::collector::EmitError;
 use crate::topology::Factory;
-use crate::{Context, Next, Result, Spout, SpoutCollector, Tuple};
+use crate::{Acked, Context, Next, Result, Spout, SpoutCollector, Tuple};
 use egret_dataplane::plan::config;
 use egret_dataplane::plan::{FieldKind, Role};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,8 +84,8 @@ pub struct FileLines {
     limit: usize,
     progress: Option<Progress<LinePlace>>,
     rereader: Rereader,
-    /// By id, the lines in flight that cannot be read again.
-    kept: HashMap<u64, Box<[u8]>>,
+    /// The lines in flight that cannot be read again.
+    kept: BTreeMap<LinePlace, Box<[u8]>>,
     /// The last file that had its warning.
     warned: Option<PathBuf>,
 }
@@ -102,7 +102,7 @@ impl FileLines {
             limit: 0,
             progress: None,
             rereader: Rereader::default(),
-            kept: HashMap::new(),
+            kept: BTreeMap::new(),
             warned: None,
         }
     }
@@ -164,19 +164,19 @@ impl FileLines {
     }
 
     /// Emits a line again; `false` when it is gone with the process that kept it.
-    fn replay(&mut self, out: &mut SpoutCollector<u64>, id: u64, place: LinePlace) -> Result<bool> {
+    fn replay(&mut self, out: &mut SpoutCollector<u64>, place: LinePlace) -> Result<bool> {
         let Some(progress) = &mut self.progress else { return Ok(false) };
         let bytes = if is_rereadable(&self.stretches, place) {
             let line = self.rereader.line(&self.stretches, place);
-            line.inspect_err(|_| progress.fail(id))?
-        } else if let Some(bytes) = self.kept.get(&id) {
+            line.inspect_err(|_| progress.put_back(place))?
+        } else if let Some(bytes) = self.kept.get(&place) {
             bytes
         } else {
-            progress.ack(id);
+            progress.leave_out(place);
             return Ok(false);
         };
         let line = String::from_utf8_lossy(bytes);
-        progress.emit(out.emit(&Line { line: &line }), Some(id))?;
+        progress.emit(out.emit(&Line { line: &line }), place)?;
         Ok(true)
     }
 
@@ -190,14 +190,15 @@ impl FileLines {
             NextLine::NotReady => return Ok(Read::NotReady),
             NextLine::End => return Ok(Read::End),
         };
-        let id = progress.begin(place)?;
-        if let Some(id) = id
-            && !is_rereadable(&self.stretches, place)
-        {
-            self.kept.insert(id, bytes.into());
+        progress.begin(place)?;
+        if progress.replays() && !is_rereadable(&self.stretches, place) {
+            self.kept.insert(place, bytes.into());
         }
         let line = String::from_utf8_lossy(bytes);
-        let emitted = progress.emit(out.emit(&Line { line: &line }), id);
+        let emitted = progress.emit(out.emit(&Line { line: &line }), place);
+        if emitted.as_ref().is_err_and(|error| !error.is_stopped()) {
+            self.kept.remove(&place);
+        }
         if matches!(line, Cow::Owned(_)) {
             warn_once(&mut self.warned, reader);
         }
@@ -239,8 +240,8 @@ impl Spout for FileLines {
     }
 
     fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
-        while let Some((id, place)) = self.progress.as_mut().and_then(Progress::next_failed) {
-            if self.replay(out, id, place)? {
+        while let Some(place) = self.progress.as_mut().and_then(Progress::next_failed) {
+            if self.replay(out, place)? {
                 return Ok(Next::Emitted);
             }
         }
@@ -260,12 +261,19 @@ impl Spout for FileLines {
         }
     }
 
-    fn ack(&mut self, id: u64) {
-        if !self.kept.is_empty() {
-            self.kept.remove(&id);
+    fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
+        match &mut self.progress {
+            Some(progress) if self.kept.is_empty() => progress.ack_all(ids),
+            _ => ids.for_each(|id| self.ack(id)),
         }
-        if let Some(progress) = &mut self.progress {
-            progress.ack(id);
+    }
+
+    fn ack(&mut self, id: u64) {
+        let place = self.progress.as_mut().and_then(|progress| progress.ack(id));
+        if let Some(place) = place
+            && !self.kept.is_empty()
+        {
+            self.kept.remove(&place);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::pace::{Pace, Turn};
 use super::progress::{Progress, Start};
-use crate::collector::{Payload, SpoutEmission};
+use crate::collector::{Acked, Payload, SpoutEmission};
 use crate::{Context, Next, Result};
 use egret_dataplane::host;
 
@@ -24,8 +24,8 @@ pub(super) struct Numbers {
 
 /// What a task does now.
 pub(super) enum Step {
-    /// Emits this number, under this id when tuples are tracked.
-    Emit(u64, Option<u64>),
+    /// Emits this number.
+    Emit(u64),
     /// Nothing.
     Rest(Next),
 }
@@ -52,11 +52,14 @@ impl Numbers {
 
     #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Step> {
-        if let Some((id, number)) = self.progress.next_failed() {
-            return Ok(Step::Emit(number, Some(id)));
+        if let Some(number) = self.progress.next_failed() {
+            return Ok(Step::Emit(number));
         }
         match self.pace.turn(host::now) {
-            Turn::Number(number) => Ok(Step::Emit(number, self.progress.begin(number)?)),
+            Turn::Number(number) => {
+                self.progress.begin(number)?;
+                Ok(Step::Emit(number))
+            }
             Turn::Wait(time) => {
                 self.progress.rest(self.pace.next(), false);
                 Ok(Step::Rest(Next::Wait(time)))
@@ -73,15 +76,19 @@ impl Numbers {
     pub(super) fn emit(
         &mut self,
         emission: SpoutEmission<'_, u64, impl Payload>,
-        id: Option<u64>,
+        number: u64,
     ) -> Result<Next> {
-        self.progress.emit(emission, id)?;
+        self.progress.emit(emission, number)?;
         Ok(Next::Emitted)
     }
 
-    #[inline]
     pub(super) fn ack(&mut self, id: u64) {
         self.progress.ack(id);
+    }
+
+    #[inline]
+    pub(super) fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
+        self.progress.ack_all(ids);
     }
 
     pub(super) fn fail(&mut self, id: u64) {

@@ -8,7 +8,7 @@ use super::schema::default_stream;
 use super::split_words::Word;
 use super::types::ComponentType;
 use crate::topology::Factory;
-use crate::{Context, Next, Result, Spout, SpoutCollector};
+use crate::{Acked, Context, Next, Result, Spout, SpoutCollector};
 use egret_dataplane::plan::{FieldKind, Role};
 
 /// The type `random-words`.
@@ -113,9 +113,9 @@ impl Spout for RandomWords {
     fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
         let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
         match numbers.next()? {
-            Step::Emit(number, id) => {
+            Step::Emit(number) => {
                 let word = word(draw(self.seed, number, self.dictionary), &mut self.buffer);
-                numbers.emit(out.emit(&Word { word }), id)
+                numbers.emit(out.emit(&Word { word }), number)
             }
             Step::Rest(next) => Ok(next),
         }
@@ -124,6 +124,13 @@ impl Spout for RandomWords {
     fn ack(&mut self, id: u64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.ack(id);
+        }
+    }
+
+    #[inline]
+    fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.ack_all(ids);
         }
     }
 

@@ -6,7 +6,7 @@ use super::pace;
 use super::schema::{InputSchema, default_stream};
 use super::types::ComponentType;
 use crate::topology::Factory;
-use crate::{Context, Next, Result, Spout, SpoutCollector, Tuple};
+use crate::{Acked, Context, Next, Result, Spout, SpoutCollector, Tuple};
 use egret_dataplane::plan::{FieldKind, Role, Stream};
 
 /// The type `sequence`.
@@ -109,20 +109,26 @@ impl Spout for Sequence {
     #[inline]
     fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> Result<Next> {
         let Some(numbers) = &mut self.numbers else { return Ok(Next::Exhausted) };
-        let (n, id) = match numbers.next()? {
-            Step::Emit(n, id) => (n, id),
+        let n = match numbers.next()? {
+            Step::Emit(n) => n,
             Step::Rest(next) => return Ok(next),
         };
         match &self.payload {
-            None => numbers.emit(out.emit(&Number { n }), id),
-            Some(payload) => numbers.emit(out.emit(&NumberAndPayload { n, payload }), id),
+            None => numbers.emit(out.emit(&Number { n }), n),
+            Some(payload) => numbers.emit(out.emit(&NumberAndPayload { n, payload }), n),
+        }
+    }
+
+    fn ack(&mut self, id: u64) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.ack(id);
         }
     }
 
     #[inline]
-    fn ack(&mut self, id: u64) {
+    fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
         if let Some(numbers) = &mut self.numbers {
-            numbers.ack(id);
+            numbers.ack_all(ids);
         }
     }
 
@@ -189,7 +195,7 @@ mod tests {
         let (numbers, last) = it.all();
         assert_eq!(numbers, ["3", "5", "7", "9", "11"]);
         assert_eq!(last.unwrap(), Next::Exhausted);
-        it.spout.fail(1);
+        it.spout.fail(3);
         assert_eq!(it.all().0, ["3"]);
     }
 

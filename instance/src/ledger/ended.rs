@@ -1,38 +1,51 @@
 //! The trees that have ended and of which the spout has not been told, in the order in which they ended; those that ended
 //! at once in the order of their emission.
 
-use super::table::{Ended, Outcome};
-use egret_dataplane::frame::PAGE;
+use super::table::Outcome;
+use egret_dataplane::frame::{PAGE, bits};
 use std::collections::VecDeque;
 
-/// See the [module](self).
-#[derive(Default)]
-pub(super) struct EndedTrees {
-    /// What is told next, before `queue`; it may be empty.
-    front: Entry,
-    queue: VecDeque<Entry>,
-    len: u32,
+/// Trees of one page that have ended alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The first root of the page.
+    pub first: u64,
+    /// Which of its roots.
+    pub mask: u64,
+    /// How.
+    pub outcome: Outcome,
 }
 
-/// Roots of one page: those of the mask, from `first` on.
-#[derive(Clone, Copy)]
-struct Entry {
-    first: u64,
-    mask: u64,
-    outcome: Outcome,
-}
+impl Ended {
+    /// No tree.
+    pub(crate) const NONE: Self = Self { first: 0, mask: 0, outcome: Outcome::Acked };
 
-impl Default for Entry {
-    fn default() -> Self {
-        Self { first: 0, mask: 0, outcome: Outcome::Acked }
+    /// Takes out the root that was emitted first.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<u64> {
+        let mask = self.mask;
+        (mask != 0).then(|| {
+            self.mask &= mask - 1;
+            self.first + u64::from(mask.trailing_zeros())
+        })
     }
-}
 
-impl Entry {
+    /// The roots.
+    pub fn ids(self) -> impl Iterator<Item = u64> {
+        bits(self.mask).map(move |bit| self.first + bit as u64)
+    }
+
     /// Whether all of these roots are told after those that are here.
     fn is_before(self, mask: u64) -> bool {
         self.mask < mask & mask.wrapping_neg()
     }
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct EndedTrees {
+    queue: VecDeque<Ended>,
+    len: u32,
 }
 
 impl EndedTrees {
@@ -50,33 +63,28 @@ impl EndedTrees {
             Some(last) if last.first == first && last.outcome == outcome && last.is_before(mask) => {
                 last.mask |= mask;
             }
-            _ => self.queue.push_back(Entry { first, mask, outcome }),
+            _ => self.queue.push_back(Ended { first, mask, outcome }),
         }
     }
 
-    /// Takes out the tree that ended first.
+    /// Takes out the trees that ended first.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Ended> {
-        if self.front.mask == 0 {
-            self.front = self.queue.pop_front()?;
-        }
-        self.len -= 1;
-        let Entry { first, mask, outcome } = self.front;
-        self.front.mask = mask & (mask - 1);
-        Some(Ended { id: first + u64::from(mask.trailing_zeros()), outcome })
+        let ended = self.queue.pop_front()?;
+        self.len -= ended.mask.count_ones();
+        Some(ended)
     }
 
     /// Takes out the tree of this root; whether there was one.
     #[cold]
     pub(super) fn take(&mut self, id: u64) -> bool {
         let (first, bit) = (id & !(PAGE - 1), 1 << (id % PAGE));
-        let is_of = |entry: &&mut Entry| entry.first == first && entry.mask & bit != 0;
-        match self.queue.iter_mut().chain([&mut self.front]).find(is_of) {
-            Some(entry) => entry.mask &= !bit,
+        match self.queue.iter_mut().find(|ended| ended.first == first && ended.mask & bit != 0) {
+            Some(ended) => ended.mask &= !bit,
             None => return false,
         }
         self.len -= 1;
-        self.queue.retain(|entry| entry.mask != 0);
+        self.queue.retain(|ended| ended.mask != 0);
         true
     }
 }
@@ -86,7 +94,8 @@ mod tests {
     use super::*;
 
     fn all(ended: &mut EndedTrees) -> Vec<(u64, Outcome)> {
-        std::iter::from_fn(|| ended.pop()).map(|ended| (ended.id, ended.outcome)).collect()
+        let ended = std::iter::from_fn(|| ended.pop());
+        ended.flat_map(|ended| ended.ids().map(move |id| (id, ended.outcome))).collect()
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! in any order; at 0 the tree is complete. A tree that fails, or takes longer than the timeout, is closed at once.
 //!
 //! * [`table`]: the roots in flight: no hashing, no collision, nothing that a stale ack could meet;
+//! * [`Front`]: the latest of them;
 //! * `page`: 64 of them, those that are treated alike together;
 //! * `ended`: the trees whose end is not told yet;
 //! * [`timeouts`]: when to look for trees that took too long;
@@ -14,6 +15,7 @@
 //! Nothing here has a clock, a thread or randomness: the time comes in, in microseconds since whenever.
 
 mod ended;
+mod front;
 pub mod latency;
 mod page;
 pub mod table;
@@ -25,8 +27,10 @@ mod oracle;
 #[cfg(test)]
 mod tests;
 
+pub use ended::Ended;
+pub use front::Front;
 pub use latency::CompleteLatency;
-pub use table::{Ended, Ledger, Limits, Outcome};
+pub use table::{Ledger, Limits, Outcome};
 
 /// A ledger in the hands of a spout's collector, which opens trees, and of whatever receives its acks.
 pub type SharedLedger = std::rc::Rc<std::cell::RefCell<Ledger>>;

@@ -1,6 +1,6 @@
 //! The ledger against a map of roots, over random steps.
 
-use super::{Ended, Ledger, Limits, Outcome};
+use super::{Ledger, Limits, Outcome};
 use egret_dataplane::frame::{AckRecord, PAGE};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ proptest! {
                 },
                 Step::Tell => {
                     let told: BTreeMap<_, _> = std::iter::from_fn(|| ledger.next_ended())
-                        .map(|Ended { id, outcome }| (id, outcome)).collect();
+                        .flat_map(|ended| ended.ids().map(move |id| (id, ended.outcome))).collect();
                     prop_assert_eq!(told, std::mem::take(&mut model.ended));
                 }
                 Step::FailAll => {

@@ -5,18 +5,20 @@
 //! again when its turn comes; roots that are in flight even then, while there are more of them than may be, are stragglers:
 //! they leave for a map. So memory is bounded by what may be in flight, whatever order trees end in.
 //!
-//! The life of a root: [`next_id`](Ledger::next_id) → [`open`](Ledger::open) → ended, when its tree is complete, fails or
+//! The life of a root: [`next_id`](Ledger::next_id) → [`open`](Ledger::open), or without the ledger by its [`Front`] → ended, when its tree is complete, fails or
 //! times out → handed out by [`next_ended`](Ledger::next_ended). While a root is being emitted acks may come for it
 //! already, if its emission has to wait. Then [`begin`](Ledger::begin) and [`commit`](Ledger::commit) take the place of
 //! `open`: in between the value holds a placeholder, so that acks do not complete it.
 
-use super::ended::EndedTrees;
+use super::ended::{Ended, EndedTrees};
+use super::front::Front;
 use super::latency::CompleteLatency;
 use super::page::{Complete, Page, Tree, UNSTAMPED};
 use super::timeouts::Timeouts;
 use super::window::Window;
 use egret_dataplane::frame::{AckRecord, PAGE};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The value of a root that is being emitted: any odd number, as improbable as an xor of edges as any other.
 const PLACEHOLDER: u64 = 0xd6e8_feb8_6659_fd93;
@@ -41,15 +43,6 @@ pub enum Outcome {
     TimedOut,
 }
 
-/// A tree that ended: the id of its root, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Its root.
-    pub id: u64,
-    /// How.
-    pub outcome: Outcome,
-}
-
 /// See the [module](self).
 pub struct Ledger {
     /// A power of two of them: a root is in the one that its id divided by 64 says.
@@ -57,13 +50,11 @@ pub struct Ledger {
     max_pages: usize,
     /// Roots whose page serves others.
     stragglers: BTreeMap<u64, Tree>,
+    /// Those that were taken over from the front.
     in_flight: u32,
-    next: u64,
-    /// The latest roots, of the page of the next one, which are alike and not in the page yet.
+    front: Rc<Front>,
+    /// The roots from this id on are at the front: alike, of the page of the next one and not in that yet.
     latest: u64,
-    latest_tree: Tree,
-    /// How many roots may be emitted before room is to be looked for anew.
-    granted: u32,
     /// Those that are not handed out.
     ended: EndedTrees,
     /// What an ack has completed; empty otherwise.
@@ -92,10 +83,8 @@ impl Ledger {
             max_pages: (2 * max_pending as usize).div_ceil(PAGE as usize).next_power_of_two(),
             stragglers: BTreeMap::new(),
             in_flight: 0,
-            next: 0,
+            front: Rc::default(),
             latest: 0,
-            latest_tree: Tree::default(),
-            granted: 0,
             ended: EndedTrees::default(),
             complete: Vec::new(),
             max_pending,
@@ -114,38 +103,51 @@ impl Ledger {
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight + (self.front.first_free() - self.latest) as u32
+    }
+
+    /// Where roots are emitted.
+    #[must_use]
+    pub fn front(&self) -> Rc<Front> {
+        self.front.clone()
     }
 
     /// How many roots may be emitted now.
     #[inline]
     #[must_use]
     pub fn room(&self) -> u32 {
-        let room = self.max_pending.saturating_sub(self.in_flight + self.ended.len());
-        self.window.limit().saturating_sub(self.in_flight).min(room)
+        let in_flight = self.in_flight();
+        let room = self.max_pending.saturating_sub(in_flight + self.ended.len());
+        self.window.limit().saturating_sub(in_flight).min(room)
     }
 
     /// The id of the root that is emitted next; `None` when as many are in flight as may be, or as many that have ended are
-    /// not handed out. It is followed by [`open`](Self::open), or [`begin`](Self::begin), or nothing.
+    /// not handed out. It is followed by [`open`](Self::open), or [`begin`](Self::begin), or nothing. Grants the
+    /// [front](Self::front) what there is room for, up to the end of the page.
     #[inline]
     pub fn next_id(&mut self) -> Option<u64> {
-        if self.granted == 0 {
-            self.granted = self.room();
-            if self.granted == 0 {
-                return None;
+        if self.front.is_used_up() {
+            self.grant();
+        }
+        self.front.next()
+    }
+
+    #[inline(never)]
+    fn grant(&mut self) {
+        let (room, next) = (self.room(), self.front.first_free());
+        if room > 0 {
+            if next.is_multiple_of(PAGE) {
+                self.turn_page();
             }
+            self.front.grant((PAGE - next % PAGE).min(room.into()));
         }
-        if self.next.is_multiple_of(PAGE) {
-            self.turn_page();
-        }
-        Some(self.next)
     }
 
     /// Whether none may be emitted now.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.granted == 0 && self.room() == 0
+        self.front.is_used_up() && self.room() == 0
     }
 
     /// The page of an id, and the id that it would begin with.
@@ -155,13 +157,12 @@ impl Ledger {
     }
 
     /// Makes the page ready that begins with the next id.
-    #[inline(never)]
     fn turn_page(&mut self) {
         self.settle();
-        let (mut index, first) = self.place(self.next);
+        let (mut index, first) = self.place(self.latest);
         if self.pages[index].open() != 0 && self.pages.len() < self.max_pages {
             self.add_pages();
-            (index, _) = self.place(self.next);
+            (index, _) = self.place(self.latest);
         }
         self.stragglers.extend(self.pages[index].turn_to(first));
     }
@@ -180,42 +181,49 @@ impl Ledger {
 
     /// The root with the [next id](Self::next_id) is emitted, and this is the xor of the edges of its copies. Without any it
     /// is complete.
-    #[inline]
+    #[inline(never)]
     pub fn open(&mut self, id: u64, edges: u64) {
-        self.has_emitted = true;
-        self.add(id, Tree { value: edges, stamp_us: self.turn_us });
+        debug_assert_eq!(id, self.front.first_free());
+        self.settle();
+        self.front.step(edges);
         if edges == 0 {
             self.ack(id, 0);
         }
     }
 
+    /// Takes the latest roots over into their page.
     #[inline]
-    fn add(&mut self, id: u64, tree: Tree) {
-        debug_assert_eq!(id, self.next);
-        if tree != self.latest_tree {
-            self.settle();
-            self.latest_tree = tree;
+    fn settle(&mut self) {
+        if self.latest != self.front.first_free() {
+            self.take_over();
         }
-        self.latest |= 1 << (id % PAGE);
-        self.in_flight += 1;
-        self.granted = self.granted.saturating_sub(1);
-        self.next = id + 1;
     }
 
-    /// Puts the latest roots into their page.
     #[inline(never)]
-    fn settle(&mut self) {
-        if self.latest != 0 {
-            let (index, _) = self.place(self.next - 1);
-            self.pages[index].add(self.latest, self.latest_tree);
-            self.latest = 0;
-        }
+    fn take_over(&mut self) {
+        self.has_emitted = true;
+        self.add(Tree { value: self.front.edges(), stamp_us: self.turn_us });
+    }
+
+    /// The latest roots have this tree each.
+    fn add(&mut self, tree: Tree) {
+        let (index, first) = self.place(self.latest);
+        let next = self.front.first_free();
+        // Those from `latest` on, without those from `next` on; the page may end with it.
+        let roots = u64::MAX << (self.latest - first) & u64::MAX >> (PAGE - (next - first));
+        self.pages[index].add(roots, tree);
+        self.in_flight += roots.count_ones();
+        self.latest = next;
     }
 
     /// The root with the [next id](Self::next_id) is being emitted, and that takes a while.
     #[cold]
     pub fn begin(&mut self, id: u64) {
-        self.add(id, Tree { value: PLACEHOLDER, stamp_us: UNSTAMPED });
+        debug_assert_eq!(id, self.front.first_free());
+        self.settle();
+        // No root is alike: whoever emits comes back to `commit` it.
+        self.front.step(0);
+        self.add(Tree { value: PLACEHOLDER, stamp_us: UNSTAMPED });
     }
 
     /// A root that was [begun](Self::begin) is emitted, and this is the xor of the edges of its copies.
@@ -236,6 +244,7 @@ impl Ledger {
         // It may have failed before it was emitted in full.
         if self.remove(AckRecord::of(id, 0)) == 0 {
             self.ended.take(id);
+            self.front.set_ended(self.has_ended());
         } else {
             self.in_flight -= 1;
         }
@@ -291,6 +300,7 @@ impl Ledger {
     fn end(&mut self, first: u64, roots: u64, outcome: Outcome) {
         self.in_flight -= roots.count_ones();
         self.ended.push(first, roots, outcome);
+        self.front.set_ended(true);
     }
 
     /// A tree has failed. A root that is not in flight is left out.
@@ -333,10 +343,12 @@ impl Ledger {
         stragglers.into_iter().for_each(|id| self.fail(id));
     }
 
-    /// Hands out the next tree that has ended, in the order in which they did.
+    /// Hands out the next trees that have ended, in the order in which they did.
     #[inline]
     pub fn next_ended(&mut self) -> Option<Ended> {
-        self.ended.pop()
+        let ended = self.ended.pop();
+        self.front.set_ended(self.has_ended());
+        ended
     }
 
     /// Whether there is a tree to hand out.
@@ -357,14 +369,17 @@ impl Ledger {
     fn end_run(&mut self) {
         if self.run > 0 {
             self.latency.record(self.run_us, self.run);
-            self.window.completed(self.run_us, self.run, u64::from(self.in_flight) + self.run, self.now_us);
-            (self.run, self.granted) = (0, 0);
+            let in_flight = u64::from(self.in_flight()) + self.run;
+            self.window.completed(self.run_us, self.run, in_flight, self.now_us);
+            self.run = 0;
+            self.front.grant(0);
         }
     }
 
     /// A turn is over, or about to wait, and the next begins. The time of what it has emitted begins now.
     #[inline]
     pub fn turn(&mut self, now_us: u64) {
+        self.settle();
         if self.has_emitted {
             self.has_emitted = false;
             if self.timeouts.was_long(self.turn_us, now_us) {
@@ -415,7 +430,7 @@ impl Ledger {
         over.into_iter().for_each(|(first, roots)| self.end(first, roots, Outcome::TimedOut));
         if self.in_flight < before {
             self.window.timed_out(now_us);
-            self.granted = 0;
+            self.front.grant(0);
         }
         self.timeouts.looked(now_us, (oldest != UNSTAMPED).then_some(oldest));
     }
@@ -423,13 +438,13 @@ impl Ledger {
     /// When [`expire`](Self::expire) should be called next; `None` while nothing is in flight.
     #[must_use]
     pub fn next_look_us(&self) -> Option<u64> {
-        self.timeouts.next_us().filter(|_| self.in_flight > 0)
+        self.timeouts.next_us().filter(|_| self.in_flight() > 0)
     }
 
     /// Whether nothing is in flight and nothing is left to hand out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.in_flight + self.ended.len() == 0
+        self.in_flight() + self.ended.len() == 0
     }
 
     /// How many roots may be in flight at most.

@@ -1,6 +1,6 @@
 //! The ledger under a clock of its own.
 
-use super::{Ended, Ledger, Limits, Outcome};
+use super::{Ledger, Limits, Outcome};
 use std::collections::BTreeMap;
 
 const MS: u64 = 1000;
@@ -24,12 +24,13 @@ fn begin(ledger: &mut Ledger) -> u64 {
     id
 }
 
-fn ended(ledger: &mut Ledger) -> Vec<Ended> {
-    std::iter::from_fn(|| ledger.next_ended()).collect()
+fn ended(ledger: &mut Ledger) -> Vec<(u64, Outcome)> {
+    let ended = std::iter::from_fn(|| ledger.next_ended());
+    ended.flat_map(|ended| ended.ids().map(move |id| (id, ended.outcome))).collect()
 }
 
 fn outcomes(ledger: &mut Ledger) -> Vec<Outcome> {
-    ended(ledger).into_iter().map(|ended| ended.outcome).collect()
+    ended(ledger).into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// BR-001, hazard 1: a tree may take all of the timeout whenever it is emitted, and one that takes longer fails soon after.
@@ -60,7 +61,7 @@ fn timeouts_are_exact() {
                 !due
             });
             ledger.expire(now_us);
-            for Ended { id, outcome } in ended(&mut ledger) {
+            for (id, outcome) in ended(&mut ledger) {
                 seen.insert(id, (now_us, outcome));
             }
         }

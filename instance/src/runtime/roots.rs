@@ -1,7 +1,7 @@
 //! A spout task's ledger, with the clock that it has not, and what is received for it.
 
 use crate::ledger::{Ledger, Limits, SharedLedger};
-use egret_dataplane::frame::{AckKind, AckReader, BatchReader, Malformed};
+use egret_dataplane::frame::{AckKind, AckReader, BatchReader, Malformed, Owner};
 use egret_dataplane::host;
 use egret_dataplane::ids::{Incarnation, TaskId};
 use egret_dataplane::mutants::{self, Mutant};
@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 /// The roots of one process of a spout task.
 #[derive(Clone)]
 pub(crate) struct Roots {
-    pub(crate) task: TaskId,
-    pub(crate) incarnation: Incarnation,
+    owner: Owner,
     pub(crate) ledger: SharedLedger,
     start: Instant,
 }
@@ -27,7 +26,7 @@ impl Roots {
             timeout_us: config.number(config::MESSAGE_TIMEOUT_SECS) * 1_000_000,
         };
         let ledger = Rc::new(RefCell::new(Ledger::new(limits)));
-        Self { task, incarnation, ledger, start: host::now() }
+        Self { owner: Owner::new(task, incarnation), ledger, start: host::now() }
     }
 
     fn us(&self, now: Instant) -> u64 {
@@ -53,7 +52,7 @@ impl Roots {
     pub(crate) fn apply(&self, bytes: &[u8]) -> Result<(), Malformed> {
         let reader = AckReader::new(bytes)?;
         let header = reader.header();
-        if (header.spout, header.incarnation) != (self.task, self.incarnation) {
+        if header.owner != self.owner {
             return Ok(());
         }
         let mut ledger = self.ledger.borrow_mut();
@@ -70,7 +69,7 @@ impl Roots {
         let mut ledger = self.ledger.borrow_mut();
         for tuple in BatchReader::new(bytes)?.tuples() {
             for root in tuple?.roots.iter() {
-                if (root.spout, root.incarnation) == (self.task, self.incarnation) {
+                if root.owner == self.owner {
                     ledger.fail(root.id);
                 }
             }

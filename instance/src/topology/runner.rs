@@ -4,7 +4,6 @@
 use super::{Bolt, Context, Next, Spout};
 use crate::Result;
 use crate::collector::{BoltCollector, Emitter, InputBlock, SpoutCollector};
-use crate::ledger::Outcome;
 
 /// A task's component.
 pub enum Runner {
@@ -144,16 +143,7 @@ impl<S: Spout> SpoutRunner for Typed<S, SpoutCollector<S::Id>> {
     }
 
     fn deliver(&mut self) -> bool {
-        let mut failed = false;
-        self.collector.tell_ended(|id, outcome| {
-            if outcome == Outcome::Acked {
-                self.component.ack(id);
-            } else {
-                failed = true;
-                self.component.fail(id);
-            }
-        });
-        failed
+        self.collector.tell_ended(&mut self.component)
     }
 
     fn activate(&mut self) {

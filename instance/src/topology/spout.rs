@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::Result;
-use crate::collector::SpoutCollector;
+use crate::collector::{Acked, SpoutCollector};
 use std::time::Duration;
 
 /// What a call of [`Spout::next_tuple`] came to.
@@ -70,6 +70,11 @@ pub trait Spout: 'static {
     /// The tuple with this id, and all that came of it, is processed. In `ATMOST_ONCE`: it was emitted.
     fn ack(&mut self, id: Self::Id) {
         let _ = id;
+    }
+
+    /// Several tuples are processed. By default [`Spout::ack`] is called for each.
+    fn ack_all(&mut self, ids: &mut Acked<'_, Self::Id>) {
+        ids.for_each(|id| self.ack(id));
     }
 
     /// The tuple with this id, or something that came of it, failed or took too long.

@@ -234,7 +234,7 @@ fn said(log: &Rc<RefCell<Log>>) -> Said {
         if let Ok(reader) = AckReader::new(&block) {
             let header = reader.header();
             assert_eq!(
-                (header.source, header.spout, header.incarnation),
+                (header.source, header.owner.spout(), header.owner.incarnation()),
                 (TaskId(2), TaskId(1), INCARNATION)
             );
             for record in reader.records() {

@@ -3,7 +3,7 @@
 use super::harness::{Cluster, Instance};
 use super::hostile::{FakePeer, batch_of_task_1};
 use super::{REACTORS, await_running, chain, component, topology, wait_for};
-use crate::frame::{AckBuilder, AckHeader, AckKind, AckRecord, Destination, Purpose, Root};
+use crate::frame::{AckBuilder, AckHeader, AckKind, AckRecord, Destination, Owner, Purpose, Root};
 use crate::ids::{BlockId, Incarnation, TaskId};
 use crate::memory::{DescriptorKind, Pool, PoolConfig};
 use crate::message::{Latency, Message};
@@ -22,7 +22,7 @@ fn tracked_chain() -> Topology {
 }
 
 fn root(id: u64) -> Root {
-    Root { spout: SPOUT, incarnation: Incarnation(1), id }
+    Root { owner: Owner::new(SPOUT, Incarnation(1)), id }
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn acks_and_losses_find_their_spout() {
             b.ack(SPOUT, &RECORDS);
             let got = a.next();
             let (header, records) = a.take_acks(got);
-            assert_eq!((header.source, header.spout, header.kind), (BOLT, SPOUT, AckKind::Ack));
+            assert_eq!((header.source, header.owner.spout(), header.kind), (BOLT, SPOUT, AckKind::Ack));
             assert_eq!(records, RECORDS);
         }
         // Two blocks, one of each small and large, are lost with the bolt that holds them.
@@ -156,7 +156,7 @@ fn a_spouts_latency_goes_to_the_tmaster_and_to_its_successor() {
 
 fn acks(source: TaskId, spout: TaskId) -> Vec<u8> {
     let pool = Arc::new(Pool::create(&PoolConfig { counts: [1, 0, 0], max_tuple_bytes: 1 << 20 }).unwrap());
-    let header = AckHeader { source, spout, incarnation: Incarnation(1), kind: AckKind::Ack };
+    let header = AckHeader { source, owner: Owner::new(spout, Incarnation(1)), kind: AckKind::Ack };
     let mut acks = AckBuilder::new(pool.claim(BlockId(0)).unwrap(), header);
     RECORDS.iter().for_each(|record| record.ids().for_each(|id| acks.push(id, record.xor).unwrap()));
     let (block, descriptor) = acks.finish();

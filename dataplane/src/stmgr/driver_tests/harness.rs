@@ -2,7 +2,7 @@
 
 use crate::frame::{
     AckBuilder, AckHeader, AckKind, AckReader, AckRecord, BatchBuilder, BatchHeader, BatchReader,
-    Destination, Root,
+    Destination, Owner, Root,
 };
 use crate::ids::{BlockId, ContainerId, Epoch, Incarnation, StreamIndex, TaskId};
 use crate::memory::{Channel, ChannelEnd, Descriptor, DescriptorKind, OwnedBlock, Pool, Waker};
@@ -383,8 +383,8 @@ impl Instance {
     /// Sends acks in a block of their own.
     pub(super) fn ack(&mut self, spout: TaskId, records: &[AckRecord]) {
         let block = wait_for("a free block", || self.take_block(0));
-        let (source, incarnation) = (self.task, Incarnation(1));
-        let header = AckHeader { source, spout, incarnation, kind: AckKind::Ack };
+        let owner = Owner::new(spout, Incarnation(1));
+        let header = AckHeader { source: self.task, owner, kind: AckKind::Ack };
         let mut acks = AckBuilder::new(block, header);
         records.iter().for_each(|record| record.ids().for_each(|id| acks.push(id, record.xor).unwrap()));
         let (block, descriptor) = acks.finish();

@@ -17,7 +17,7 @@ mod tracked;
 
 pub use position_file::PositionError;
 
-use crate::collector::{Payload, SpoutEmission};
+use crate::collector::{Acked, Payload, SpoutEmission};
 use crate::{Context, Error};
 use claims::Claims;
 use egret_dataplane::plan::config;
@@ -99,26 +99,35 @@ impl<P: Place> Progress<P> {
         Ok((progress, start))
     }
 
-    /// The next tuple to replay, with the id that it had.
+    /// The next tuple to replay: to be [emitted](Self::emit), [put back](Self::put_back) or [left out](Self::leave_out).
     #[inline]
-    pub(super) fn next_failed(&mut self) -> Option<(u64, P)> {
+    pub(super) fn next_failed(&mut self) -> Option<P> {
         match self {
             Self::AtLeastOnce(tracked) => tracked.next_failed(),
             Self::AtMostOnce(_) => None,
         }
     }
 
-    /// A new tuple, from this place, is about to be emitted: with this id, or untracked.
+    /// A new tuple, from this place, is about to be emitted.
     ///
     /// # Errors
     /// When the position cannot be written in `ATMOST_ONCE`. The tuple must not be emitted then.
     // Always inlined: what it gives is small, and dear when it goes through memory.
     #[inline(always)]
-    pub(super) fn begin(&mut self, place: P) -> Result<Option<u64>, PositionError> {
+    pub(super) fn begin(&mut self, place: P) -> Result<(), PositionError> {
         match self {
-            Self::AtLeastOnce(tracked) => Ok(Some(tracked.begin(place))),
-            Self::AtMostOnce(claims) => claims.begin(place).map(|()| None),
+            Self::AtLeastOnce(tracked) => {
+                tracked.begin(place);
+                Ok(())
+            }
+            Self::AtMostOnce(claims) => claims.begin(place),
         }
+    }
+
+    /// Whether tuples that fail are replayed.
+    #[inline]
+    pub(super) fn replays(&self) -> bool {
+        matches!(self, Self::AtLeastOnce(_))
     }
 
     /// Emits a tuple that was begun, or is replayed. One that cannot be emitted is left out, unless the instance is
@@ -127,21 +136,62 @@ impl<P: Place> Progress<P> {
     pub(super) fn emit(
         &mut self,
         emission: SpoutEmission<'_, u64, impl Payload>,
-        id: Option<u64>,
+        place: P,
     ) -> Result<(), Error> {
-        let Some(id) = id else { return emission.untracked() };
-        emission.id(id).inspect_err(|error| if error.is_stopped() { self.fail(id) } else { self.ack(id) })
-    }
-
-    /// A tuple is processed.
-    #[inline]
-    pub(super) fn ack(&mut self, id: u64) {
-        if let Self::AtLeastOnce(tracked) = self {
-            tracked.ack(id);
+        let Self::AtLeastOnce(tracked) = self else { return emission.untracked() };
+        match emission.numbered() {
+            Ok(id) => {
+                tracked.emitted(id, place);
+                Ok(())
+            }
+            Err(error) => {
+                self.not_emitted(place, error.is_stopped());
+                Err(error)
+            }
         }
     }
 
-    /// A tuple failed, or one that [`next_failed`](Self::next_failed) gave is put back.
+    #[cold]
+    fn not_emitted(&mut self, place: P, comes_again: bool) {
+        if comes_again {
+            self.put_back(place);
+        } else {
+            self.leave_out(place);
+        }
+    }
+
+    /// A tuple that was begun, or is to be replayed, is to be replayed later.
+    pub(super) fn put_back(&mut self, place: P) {
+        if let Self::AtLeastOnce(tracked) = self {
+            tracked.put_back(place);
+        }
+    }
+
+    /// A tuple that was begun, or is to be replayed, is given up.
+    pub(super) fn leave_out(&mut self, place: P) {
+        if let Self::AtLeastOnce(tracked) = self {
+            tracked.leave_out(place);
+        }
+    }
+
+    /// A tuple is processed; where it came from.
+    #[inline]
+    pub(super) fn ack(&mut self, id: u64) -> Option<P> {
+        let Self::AtLeastOnce(tracked) = self else { return None };
+        tracked.ack(id)
+    }
+
+    /// Tuples are processed.
+    #[inline]
+    pub(super) fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
+        if let Self::AtLeastOnce(tracked) = self {
+            while let Some((first, mask)) = ids.numbers() {
+                tracked.ack_all(first, mask);
+            }
+        }
+    }
+
+    /// A tuple failed.
     pub(super) fn fail(&mut self, id: u64) {
         if let Self::AtLeastOnce(tracked) = self {
             tracked.fail(id);

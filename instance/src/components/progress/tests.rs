@@ -19,12 +19,18 @@ fn open(folder: &Path, mode: &str, pending: u64) -> Result<(Progress<u64>, Start
 /// What a task emits again or for the first time when it goes on until `end`, and what of that is replayed.
 fn rest(progress: &mut Progress<u64>, start: u64, end: u64) -> (Vec<u64>, usize) {
     let mut all = Vec::new();
-    while let Some((_, number)) = progress.next_failed() {
+    while let Some(number) = progress.next_failed() {
         all.push(number);
     }
     let replayed = all.len();
     all.extend(start..end);
     (all, replayed)
+}
+
+/// A tuple from this place was emitted with this id.
+fn emitted(progress: &mut Progress<u64>, id: u64, place: u64) {
+    let Progress::AtLeastOnce(tracked) = progress else { panic!("it is not tracked") };
+    tracked.emitted(id, place);
 }
 
 #[derive(Clone, Debug)]
@@ -58,19 +64,21 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let (mut progress, start) = open(folder.path(), "ATLEAST_ONCE", pending).unwrap();
         prop_assert!(!start.resumed);
-        let (mut next, mut flying, mut acked) = (0, Vec::new(), BTreeSet::new());
+        let (mut next, mut flying, mut acked, mut ids) = (0, Vec::new(), BTreeSet::new(), 0..);
         for step in steps {
             match step {
                 Step::Emit(count) => for _ in 0..count {
                     if flying.len() as u64 == pending {
                         break;
                     }
-                    if let Some((id, number)) = progress.next_failed() {
-                        flying.push((id, number));
-                    } else {
-                        flying.push((progress.begin(next).unwrap().unwrap(), next));
+                    let place = progress.next_failed().unwrap_or_else(|| {
+                        progress.begin(next).unwrap();
                         next += 1;
-                    }
+                        next - 1
+                    });
+                    let id = ids.next().unwrap();
+                    emitted(&mut progress, id, place);
+                    flying.push((id, place));
                 },
                 Step::Ack(i) if !flying.is_empty() => {
                     // Mostly the old ones, as it is.
@@ -88,7 +96,7 @@ proptest! {
                     (progress, start) = open(folder.path(), "ATLEAST_ONCE", pending).unwrap();
                     prop_assert_eq!(&start.setup, b"setup");
                     next = start.place;
-                    flying.clear();
+                    (flying, ids) = (Vec::new(), 0..);
                     let (again, _) = rest(&mut progress, next, before);
                     let open: BTreeSet<u64> = (0..before).filter(|n| !acked.contains(n)).collect();
                     let emitted: BTreeSet<u64> = again.iter().copied().collect();
@@ -116,10 +124,12 @@ fn open_at(folder: &Path, pending: u64) -> (Progress<u64>, Start<u64>) {
 fn a_stuck_tuple_holds_back_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = open(folder.path(), "ATLEAST_ONCE", 10).unwrap().0;
-    progress.begin(0).unwrap();
-    for number in 1..100_000 {
-        let id = progress.begin(number).unwrap().unwrap();
-        progress.ack(id);
+    for number in 0..100_000 {
+        progress.begin(number).unwrap();
+        emitted(&mut progress, number, number);
+        if number > 0 {
+            assert_eq!(progress.ack(number), Some(number));
+        }
     }
     drop(progress);
     let (mut progress, start) = open(folder.path(), "ATLEAST_ONCE", 10).unwrap();
@@ -132,9 +142,14 @@ fn a_stuck_tuple_holds_back_nothing() {
 fn at_the_end_nothing_comes_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = open(folder.path(), "ATLEAST_ONCE", 1000).unwrap().0;
-    let ids: Vec<_> = (0..500).map(|n| progress.begin(n).unwrap().unwrap()).collect();
+    for n in 0..500 {
+        progress.begin(n).unwrap();
+        emitted(&mut progress, n, n);
+    }
     progress.rest(500, true);
-    ids.into_iter().for_each(|id| progress.ack(id));
+    for n in 0..500 {
+        assert_eq!(progress.ack(n), Some(n));
+    }
     drop(progress);
     let (mut progress, start) = open(folder.path(), "ATLEAST_ONCE", 1000).unwrap();
     assert_eq!((start.place, start.resumed, progress.next_failed()), (500, true, None));
@@ -150,7 +165,7 @@ fn at_most_once_never_repeats_and_loses_little() {
         assert!(start.place - next <= MAX_CLAIM);
         next = start.place;
         for _ in 0..1000 {
-            assert_eq!(progress.begin(next).unwrap(), None);
+            progress.begin(next).unwrap();
             next += 1;
         }
     }

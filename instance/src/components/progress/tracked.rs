@@ -20,6 +20,8 @@ pub(in super::super) struct Tracked<P> {
     file: PositionFile,
     words: Vec<u64>,
     in_flight: InFlight<P>,
+    /// How many new tuples there were.
+    begun: u64,
     max_pending: u64,
     /// New tuples until the next look, and how many there were at the last one.
     left: u64,
@@ -41,16 +43,14 @@ impl<P: Place> Tracked<P> {
     /// With these in flight at first, all to be replayed.
     pub(super) fn new(file: PositionFile, max_pending: u64, lost: impl Iterator<Item = P>) -> Self {
         let mut in_flight = InFlight::new(max_pending);
-        for place in lost {
-            let id = in_flight.push(place);
-            in_flight.fail(id);
-        }
+        lost.for_each(|place| in_flight.put_back(place));
         let now = host::now();
         Self {
             file,
             words: Vec::new(),
-            kept: (in_flight.pushed(), in_flight.len()),
+            kept: (0, in_flight.len()),
             in_flight,
+            begun: 0,
             max_pending,
             left: 0,
             granted: 0,
@@ -66,26 +66,55 @@ impl<P: Place> Tracked<P> {
     }
 
     #[inline]
-    pub(super) fn next_failed(&mut self) -> Option<(u64, P)> {
+    pub(super) fn next_failed(&mut self) -> Option<P> {
         self.in_flight.next_failed()
     }
 
-    /// A new tuple is about to be emitted; its id.
+    /// A new tuple is about to be emitted.
     #[inline(always)]
-    pub(super) fn begin(&mut self, place: P) -> u64 {
+    pub(super) fn begin(&mut self, place: P) {
         if self.left == 0 {
             self.look(place);
         }
         self.left -= 1;
-        self.in_flight.push(place)
+        self.begun += 1;
+    }
+
+    /// A tuple was emitted, with this id.
+    #[inline(always)]
+    pub(super) fn emitted(&mut self, id: u64, place: P) {
+        self.in_flight.put(id, place);
     }
 
     #[inline]
-    pub(super) fn ack(&mut self, id: u64) {
-        self.in_flight.remove(id);
-        if let Some((rest, pushed)) = self.rest
+    pub(super) fn ack(&mut self, id: u64) -> Option<P> {
+        let place = self.in_flight.remove(id);
+        self.has_one_less();
+        place
+    }
+
+    #[inline]
+    pub(super) fn ack_all(&mut self, first: u64, mask: u64) {
+        self.in_flight.remove_all(first, mask);
+        self.has_one_less();
+    }
+
+    /// A tuple will not be emitted after all.
+    pub(super) fn leave_out(&mut self, place: P) {
+        self.in_flight.leave_out(place);
+        self.has_one_less();
+    }
+
+    /// A tuple could not be emitted for now.
+    pub(super) fn put_back(&mut self, place: P) {
+        self.in_flight.put_back(place);
+    }
+
+    #[inline]
+    fn has_one_less(&mut self) {
+        if let Some((rest, begun)) = self.rest
             && self.in_flight.len() == 0
-            && pushed == self.in_flight.pushed()
+            && begun == self.begun
         {
             self.save(rest);
         }
@@ -96,7 +125,7 @@ impl<P: Place> Tracked<P> {
     }
 
     pub(super) fn rest(&mut self, next: P, ended: bool) {
-        self.rest = ended.then_some((next, self.in_flight.pushed()));
+        self.rest = ended.then_some((next, self.begun));
         if self.has_changed() && host::now().duration_since(self.saved) >= SAVE_INTERVAL {
             self.save(next);
         }
@@ -104,7 +133,7 @@ impl<P: Place> Tracked<P> {
 
     /// Whether something was emitted or acked since the position was kept.
     fn has_changed(&self) -> bool {
-        self.kept != (self.in_flight.pushed(), self.in_flight.len())
+        self.kept != (self.begun, self.in_flight.len())
     }
 
     /// Keeps the position if it must be kept before one more new tuple, and grants some.
@@ -151,7 +180,7 @@ impl<P: Place> Tracked<P> {
         // What was granted and not emitted yet counts from now on.
         self.left = self.left.min(self.max_fresh);
         (self.fresh, self.granted) = (0, self.left);
-        self.kept = (self.in_flight.pushed(), self.in_flight.len());
+        self.kept = (self.begun, self.in_flight.len());
         self.saved = host::now();
     }
 }

@@ -303,8 +303,8 @@ impl World {
         self.now_us += 1;
         let reader = AckReader::new(block).unwrap();
         let header = reader.header();
-        assert_eq!(header.incarnation, Incarnation(header.spout.0 + 10));
-        let mut ledger = self.ledgers[header.spout.0 as usize - 1].borrow_mut();
+        assert_eq!(header.owner.incarnation(), Incarnation(header.owner.spout().0 + 10));
+        let mut ledger = self.ledgers[header.owner.spout().0 as usize - 1].borrow_mut();
         ledger.set_now(self.now_us);
         for record in reader.records() {
             match header.kind {
@@ -333,8 +333,8 @@ impl World {
     fn lose(&mut self, block: &[u8]) {
         for tuple in BatchReader::new(block).unwrap().tuples() {
             let tuple = tuple.unwrap();
-            for Root { spout, id, .. } in tuple.roots.iter() {
-                self.ledgers[spout.0 as usize - 1].borrow_mut().fail(id);
+            for Root { owner, id } in tuple.roots.iter() {
+                self.ledgers[owner.spout().0 as usize - 1].borrow_mut().fail(id);
             }
             let n = <Word<'_> as egret::Tuple>::read(tuple.archive).unwrap().n;
             self.model.borrow_mut().failed(n);
