@@ -132,6 +132,12 @@ impl<T> Numbered<T> {
         self.first_page += pages as u64;
     }
 
+    /// Whether there never was one.
+    #[inline]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.end == 0
+    }
+
     /// Takes one out.
     #[inline]
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
@@ -152,21 +158,6 @@ impl<T> Numbered<T> {
     #[inline(never)]
     fn remove_straggler(&mut self, number: u64) -> Option<T> {
         self.stragglers.remove(&number)
-    }
-
-    /// Takes out those of the numbers from `first`, a multiple of [`PAGE`], for which the mask has a bit, of those in the
-    /// ring, and says how many there were.
-    #[inline]
-    pub(crate) fn remove_all(&mut self, first: u64, mask: u64) -> u32 {
-        let (page, slot) = (first / PAGE, self.slot(first / PAGE));
-        if page < self.first_page || first >= self.next {
-            return 0;
-        }
-        let mask = mask & self.below_next(first);
-        let Some(there) = self.masks.get_mut(slot) else { return 0 };
-        let removed = *there & mask;
-        *there &= !mask;
-        removed.count_ones()
     }
 
     /// Those of a page that are not to come.
@@ -190,6 +181,23 @@ impl<T> Numbered<T> {
     /// Those that have left the ring, and their numbers.
     pub(crate) fn stragglers(&self) -> &BTreeMap<u64, T> {
         &self.stragglers
+    }
+}
+
+impl<T: Copy> Numbered<T> {
+    /// Takes out those of the numbers from `first`, a multiple of [`PAGE`], for which the mask has a bit, of those in the
+    /// ring, and says how many there were.
+    #[inline]
+    pub(crate) fn remove_all(&mut self, first: u64, mask: u64) -> u32 {
+        let (page, slot) = (first / PAGE, self.slot(first / PAGE));
+        if page < self.first_page || first >= self.next {
+            return 0;
+        }
+        let mask = mask & self.below_next(first);
+        let Some(there) = self.masks.get_mut(slot) else { return 0 };
+        let removed = *there & mask;
+        *there &= !mask;
+        removed.count_ones()
     }
 }
 

@@ -90,7 +90,8 @@ impl BatchBuilder {
         self.put(RootMark(roots.len() as u32), roots, write).map(|()| index)
     }
 
-    /// How a root can be named by the block's, if that is so.
+    /// How a root is named by the block's, if it can be, for the tuple that is appended next. Without one so far it becomes the
+    /// block's.
     #[inline(always)]
     pub fn near(&mut self, root: Root) -> Option<Near> {
         if root.owner != self.root.owner && !self.adopt(root) {
@@ -260,8 +261,13 @@ impl<'a> BatchReader<'a> {
     #[inline]
     #[must_use]
     pub fn tuples(&self) -> Tuples<'a> {
-        let (count, edge_base, root) = (self.count, self.header.edge_base, self.root);
-        Tuples { rest: self.body, next: 0, count, edge_base, root, fresh: Freshness::NEW }
+        let (accepts_roots, root) = (self.accepts_roots(), self.root);
+        let (next, count, fresh) = (0, self.count, Freshness::NEW);
+        Tuples { rest: self.body, next, count, accepts_roots, ignores_roots: false, root, fresh }
+    }
+
+    fn accepts_roots(&self) -> bool {
+        self.header.edge_base != 0
     }
 
     /// Walks all tuples.
@@ -269,9 +275,11 @@ impl<'a> BatchReader<'a> {
     /// # Errors
     /// [`Malformed::Tuple`] when one of them is, or their number is not the header's.
     pub fn validate(&self) -> Result<(), Malformed> {
-        let mut tuples = self.tuples();
-        tuples.by_ref().try_for_each(|tuple| tuple.map(drop))?;
-        if tuples.rest.is_empty() { Ok(()) } else { Err(Malformed::Tuple(self.count)) }
+        let mut rest = self.body;
+        for index in 0..self.count {
+            (_, rest) = split_first(rest, self.accepts_roots()).ok_or(Malformed::Tuple(index))?;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Malformed::Tuple(self.count)) }
     }
 }
 
@@ -301,7 +309,8 @@ pub struct Tuples<'a> {
     rest: &'a [u8],
     next: u32,
     count: u32,
-    edge_base: u64,
+    accepts_roots: bool,
+    ignores_roots: bool,
     root: Root,
     fresh: Freshness,
 }
@@ -314,45 +323,59 @@ impl<'a> Iterator for Tuples<'a> {
         if self.next == self.count {
             return None;
         }
-        let Some((head, mut rest)) = self.rest.split_first_chunk::<TUPLE_HEADER_BYTES>() else {
-            return self.malformed();
+        let Some((parts, rest)) = split_first(self.rest, self.accepts_roots) else {
+            let index = std::mem::replace(&mut self.next, self.count);
+            return Some(Err(Malformed::Tuple(index)));
         };
-        let head = u64::from_le_bytes(*head);
-        let (len, mark) = (head as u32 as usize, RootMark((head >> 32) as u32));
-        let mut listed: &[u8] = &[];
-        if mark.is_count() {
-            (listed, rest) = match rest.split_at_checked(mark.0 as usize * ROOT_BYTES) {
-                Some(split) if self.edge_base != 0 => split,
-                _ => return self.malformed(),
-            };
-        }
-        let Some((tuple, rest)) = rest.split_at_checked(len.next_multiple_of(ALIGN)) else {
-            return self.malformed();
-        };
-        let archive = &tuple[..len];
         let mut place = self.next;
+        self.rest = rest;
+        self.next += 1;
         // Last, so that whoever asks for the roots knows which they are without another look.
-        let roots = match mark.distance() {
-            Some(_) if self.edge_base == 0 => return self.malformed(),
+        let roots = match parts.mark.distance() {
+            _ if self.ignores_roots => Roots::None,
             Some(distance) => {
                 place = self.fresh.place(distance, place);
                 Roots::One(Root { id: self.root.id.wrapping_add(distance), ..self.root })
             }
-            None if mark.is_count() => Roots::listed(listed),
+            None if parts.mark.is_count() => Roots::listed(parts.listed),
             None => Roots::None,
         };
-        self.rest = rest;
-        self.next += 1;
-        Some(Ok(TupleAt { archive, roots, place }))
+        Some(Ok(TupleAt { archive: parts.archive, roots, place }))
     }
 }
 
-impl<'a> Tuples<'a> {
-    #[cold]
-    fn malformed(&mut self) -> Option<Result<TupleAt<'a>, Malformed>> {
-        let index = std::mem::replace(&mut self.next, self.count);
-        Some(Err(Malformed::Tuple(index)))
+impl Tuples<'_> {
+    /// The same as of no tree.
+    #[must_use]
+    pub fn without_roots(self) -> Self {
+        Self { ignores_roots: true, ..self }
     }
+}
+
+/// A tuple as it lies.
+struct Parts<'a> {
+    mark: RootMark,
+    listed: &'a [u8],
+    archive: &'a [u8],
+}
+
+/// The tuple at the beginning of these bytes, and those behind it; `None` when it is malformed, or has roots where it may not.
+#[inline(always)]
+fn split_first(bytes: &[u8], accepts_roots: bool) -> Option<(Parts<'_>, &[u8])> {
+    let (head, mut rest) = bytes.split_first_chunk::<TUPLE_HEADER_BYTES>()?;
+    let head = u64::from_le_bytes(*head);
+    let (len, mark) = (head as u32 as usize, RootMark((head >> 32) as u32));
+    let mut listed: &[u8] = &[];
+    if head > u64::from(u32::MAX) {
+        if !accepts_roots {
+            return None;
+        }
+        if mark.is_count() {
+            (listed, rest) = rest.split_at_checked(mark.0 as usize * ROOT_BYTES)?;
+        }
+    }
+    let (tuple, rest) = rest.split_at_checked(len.next_multiple_of(ALIGN))?;
+    Some((Parts { mark, listed, archive: &tuple[..len] }, rest))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use crate::ledger::Ended;
 use crate::numbered::Numbered;
 
-/// Tuples that are processed, with all that came of them: their ids, in the order in which that was so.
+/// Tuples that are processed, with all that came of them: their ids, in the order in which that was so. An id that is taken
+/// counts as acked.
 pub struct Acked<'c, Id> {
     pub(super) ended: &'c mut Ended,
     pub(super) ids: &'c mut Ids<Id>,
@@ -11,10 +12,10 @@ pub struct Acked<'c, Id> {
 }
 
 impl<Id> Acked<'_, Id> {
-    /// The ids that are left, where they are [numbers](super::SpoutEmission::numbered): the first of 64, and a mask of them.
+    /// The ids that are left, where all are [numbers](super::SpoutEmission::numbered): the first of 64, and a mask of them.
     #[inline]
     pub(crate) fn numbers(&mut self) -> Option<(u64, u64)> {
-        let is_some = self.ids.number.is_some() && self.ended.mask != 0;
+        let is_some = self.ids.number.is_some() && self.ids.kept.is_unused() && self.ended.mask != 0;
         is_some.then(|| {
             *self.counted += u64::from(self.ended.mask.count_ones());
             (self.ended.first, std::mem::take(&mut self.ended.mask))
@@ -37,7 +38,7 @@ impl<Id> Iterator for Acked<'_, Id> {
 pub(super) struct Ids<Id> {
     /// By the number of their root.
     kept: Numbered<Id>,
-    /// How the number of a root becomes an id, where it is one and none is kept.
+    /// How the number of a root becomes an id, where none is kept.
     number: Option<fn(u64) -> Id>,
 }
 
@@ -53,7 +54,7 @@ impl<Id> Ids<Id> {
         self.kept.put(root, id);
     }
 
-    /// From now on the number of a root is its id.
+    /// From now on the number of a root is its id, unless one is kept.
     #[inline(always)]
     pub(super) fn are_numbers(&mut self)
     where
@@ -67,13 +68,35 @@ impl<Id> Ids<Id> {
     pub(super) fn next_of(&mut self, ended: &mut Ended) -> Option<Id> {
         loop {
             let root = ended.pop()?;
-            let id = match self.number {
-                Some(number) => Some(number(root)),
-                None => self.kept.remove(root),
-            };
+            let kept = if self.kept.is_unused() { None } else { self.kept.remove(root) };
+            let id = kept.or_else(|| self.number.map(|number| number(root)));
             if id.is_some() {
                 return id;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Outcome;
+
+    fn all(ids: &mut Ids<u64>) -> (Option<(u64, u64)>, Vec<u64>, u64) {
+        let (mut ended, mut counted) = (Ended { first: 64, mask: 0b1011, outcome: Outcome::Acked }, 0);
+        let mut acked = Acked { ended: &mut ended, ids, counted: &mut counted };
+        let numbers = acked.numbers();
+        let others = acked.collect();
+        (numbers, others, counted)
+    }
+
+    #[test]
+    fn numbers_come_at_once_unless_a_spout_has_given_ids_as_well() {
+        let mut ids = Ids::new(4);
+        assert_eq!(all(&mut ids), (None, vec![], 0), "there is nobody to tell");
+        ids.are_numbers();
+        assert_eq!(all(&mut ids), (Some((64, 0b1011)), vec![], 3));
+        ids.put(65, 7);
+        assert_eq!(all(&mut ids), (None, vec![64, 7, 67], 3));
     }
 }

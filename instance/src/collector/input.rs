@@ -128,9 +128,9 @@ impl InputTable {
             Some((_, _, stream)) => Ok(InputBlock {
                 stream,
                 source: header.source,
-                tuples: reader.tuples(),
+                tuples: if self.is_tracking { reader.tuples() } else { reader.tuples().without_roots() },
                 edge_base: header.edge_base,
-                tracked_for: self.is_tracking.then_some(self.task),
+                task: self.task,
                 fresh_edge: edge(header.edge_base, FRESH, self.task),
                 at_hand: Tie::default(),
             }),
@@ -145,8 +145,8 @@ pub struct InputBlock<'a> {
     source: TaskId,
     tuples: Tuples<'a>,
     edge_base: u64,
-    /// The task that gets it, where tuples may belong to trees.
-    tracked_for: Option<TaskId>,
+    /// The task that gets it.
+    task: TaskId,
     /// The edge of each tuple that is fresh.
     fresh_edge: u64,
     /// How the tuple at hand is tied; the next one's replaces it.
@@ -160,12 +160,12 @@ impl InputBlock<'_> {
         self.at_hand.reset();
         match self.tuples.next() {
             Some(Ok(tuple)) => {
-                match (tuple.roots, self.tracked_for) {
-                    (Roots::None, _) | (_, None) => {}
-                    (Roots::One(root), Some(_)) if tuple.place == FRESH => {
+                match tuple.roots {
+                    Roots::None => {}
+                    Roots::One(root) if tuple.place == FRESH => {
                         self.at_hand.tie_to_one(root, self.fresh_edge);
                     }
-                    (roots, Some(task)) => self.at_hand.tie_to(roots, tuple.edge(self.edge_base, task)),
+                    roots => self.at_hand.tie_to(roots, tuple.edge(self.edge_base, self.task)),
                 }
                 let (bytes, tie) = (tuple.archive, &self.at_hand);
                 Ok(Some(Input { stream: self.stream, source: self.source, bytes, tie }))

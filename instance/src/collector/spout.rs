@@ -17,6 +17,8 @@ pub struct SpoutCollector<Id> {
     ids: Ids<Id>,
     /// Trees that have ended and of which the spout is being told.
     telling: Ended,
+    /// Whether one that it was told of has failed, since the last telling that came to its end.
+    has_failed: bool,
     /// Ids that the ledger has forgotten and the spout was not told of: those that had to make room within a call of
     /// `next_tuple`, and in `ATMOST_ONCE` all that were emitted in it.
     aside: VecDeque<(Id, Outcome)>,
@@ -28,7 +30,14 @@ impl<Id> SpoutCollector<Id> {
     pub fn new(emitter: Emitter) -> Self {
         let source = emitter.root_source();
         let most = source.as_ref().map_or(0, |source| source.ledger.borrow().max_pending() as usize);
-        Self { emitter, source, ids: Ids::new(most), telling: Ended::NONE, aside: VecDeque::new() }
+        Self {
+            emitter,
+            source,
+            ids: Ids::new(most),
+            telling: Ended::NONE,
+            has_failed: false,
+            aside: VecDeque::new(),
+        }
     }
 
     /// Begins to emit a tuple.
@@ -153,23 +162,22 @@ impl<Id> SpoutCollector<Id> {
     /// the spout panics the id at hand is gone, the others are not.
     #[inline]
     pub(crate) fn tell_ended(&mut self, spout: &mut impl Spout<Id = Id>) -> bool {
-        let mut failed = false;
         let counters = &mut self.emitter.counters;
         while let Some((id, outcome)) = self.aside.pop_front() {
             counters.ended(outcome);
             if outcome == Outcome::Acked {
                 spout.ack(id);
             } else {
-                failed = true;
+                self.has_failed = true;
                 spout.fail(id);
             }
         }
-        let Some(source) = &self.source else { return failed };
+        let Some(source) = &self.source else { return std::mem::take(&mut self.has_failed) };
         let mut ledger = source.ledger.borrow_mut();
         loop {
             let outcome = self.telling.outcome;
             if self.telling.mask == 0 {
-                let Some(next) = ledger.next_ended() else { return failed };
+                let Some(next) = ledger.next_ended() else { return std::mem::take(&mut self.has_failed) };
                 self.telling = next;
             } else if outcome == Outcome::Acked {
                 let counted = &mut counters.acked;
@@ -178,7 +186,7 @@ impl<Id> SpoutCollector<Id> {
                 // What it did not ask for it is not told.
                 acked.for_each(drop);
             } else if let Some(id) = self.ids.next_of(&mut self.telling) {
-                failed = true;
+                self.has_failed = true;
                 counters.ended(outcome);
                 spout.fail(id);
             }

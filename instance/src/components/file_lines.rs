@@ -176,8 +176,10 @@ impl FileLines {
             return Ok(false);
         };
         let line = String::from_utf8_lossy(bytes);
-        progress.emit(out.emit(&Line { line: &line }), place)?;
-        Ok(true)
+        let emitted = progress.emit(out.emit(&Line { line: &line }), place);
+        drop(line);
+        forget_if_given_up(&mut self.kept, place, &emitted);
+        emitted.map(|()| true)
     }
 
     /// Emits the next new line.
@@ -196,9 +198,7 @@ impl FileLines {
         }
         let line = String::from_utf8_lossy(bytes);
         let emitted = progress.emit(out.emit(&Line { line: &line }), place);
-        if emitted.as_ref().is_err_and(|error| !error.is_stopped()) {
-            self.kept.remove(&place);
-        }
+        forget_if_given_up(&mut self.kept, place, &emitted);
         if matches!(line, Cow::Owned(_)) {
             warn_once(&mut self.warned, reader);
         }
@@ -211,6 +211,13 @@ impl FileLines {
         if let Some(progress) = &mut self.progress {
             progress.rest(next, ended);
         }
+    }
+}
+
+/// A line that cannot be emitted does not come again.
+fn forget_if_given_up(kept: &mut BTreeMap<LinePlace, Box<[u8]>>, place: LinePlace, emitted: &Result<()>) {
+    if emitted.as_ref().is_err_and(|error| !error.is_stopped()) {
+        kept.remove(&place);
     }
 }
 

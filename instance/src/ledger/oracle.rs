@@ -78,13 +78,15 @@ proptest! {
     #[test]
     fn it_is_a_map_of_roots(steps in prop::collection::vec(step(), 0..150)) {
         let mut ledger = Ledger::new(Limits { max_pending: MAX_PENDING, timeout_us: 1_000_000 });
-        let mut model = Model::default();
+        let (mut model, front) = (Model::default(), ledger.front());
         for step in steps {
             match step {
                 Step::Emit(count, edges) => for _ in 0..count {
-                    let Some(id) = ledger.next_id() else { break };
+                    let Some(id) = front.next().or_else(|| ledger.next_id()) else { break };
                     prop_assert!(id >= model.next, "ids grow");
-                    ledger.open(id, edges);
+                    if !front.open(edges) {
+                        ledger.open(id, edges);
+                    }
                     model.open.insert(id, edges);
                     model.next = id + 1;
                 },
@@ -129,6 +131,7 @@ proptest! {
             }
             prop_assert_eq!(ledger.in_flight() as usize, model.open.len());
             prop_assert_eq!(ledger.has_ended(), !model.ended.is_empty());
+            prop_assert_eq!(front.has_ended(), ledger.has_ended());
             prop_assert!(model.open.len() + model.ended.len() <= MAX_PENDING as usize);
             prop_assert!(ledger.capacity() <= 8 * 64 + MAX_PENDING as usize);
         }

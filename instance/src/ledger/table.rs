@@ -5,9 +5,9 @@
 //! again when its turn comes; roots that are in flight even then, while there are more of them than may be, are stragglers:
 //! they leave for a map. So memory is bounded by what may be in flight, whatever order trees end in.
 //!
-//! The life of a root: [`next_id`](Ledger::next_id) → [`open`](Ledger::open), or without the ledger by its [`Front`] → ended, when its tree is complete, fails or
-//! times out → handed out by [`next_ended`](Ledger::next_ended). While a root is being emitted acks may come for it
-//! already, if its emission has to wait. Then [`begin`](Ledger::begin) and [`commit`](Ledger::commit) take the place of
+//! The life of a root: [`next_id`](Ledger::next_id) → [`open`](Ledger::open), both most times by way of the [`Front`] alone →
+//! ended, when its tree is complete, fails or times out → handed out by [`next_ended`](Ledger::next_ended). While a root
+//! is being emitted acks may come for it already, if its emission has to wait. Then [`begin`](Ledger::begin) and [`commit`](Ledger::commit) take the place of
 //! `open`: in between the value holds a placeholder, so that acks do not complete it.
 
 use super::ended::{Ended, EndedTrees};

@@ -72,7 +72,8 @@ pub trait Spout: 'static {
         let _ = id;
     }
 
-    /// Several tuples are processed. By default [`Spout::ack`] is called for each.
+    /// Several tuples are processed. By default [`Spout::ack`] is called for each; a spout that overrides this needs `ack` as
+    /// well, to which some come one by one (in `ATMOST_ONCE` all). What is not taken of `ids` is acked, and not told again.
     fn ack_all(&mut self, ids: &mut Acked<'_, Self::Id>) {
         ids.for_each(|id| self.ack(id));
     }

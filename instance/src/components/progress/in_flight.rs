@@ -63,11 +63,16 @@ impl<P: Copy + Ord> InFlight<P> {
 
     /// Has one replayed that is not in flight.
     pub(super) fn put_back(&mut self, place: P) {
-        self.late.insert(place);
+        self.keep(place);
         self.failed.push_back(place);
     }
 
-    /// One that [`next_failed`](Self::next_failed) gave is not emitted again.
+    /// Has one counted among all, though it is neither in flight nor replayed.
+    pub(super) fn keep(&mut self, place: P) {
+        self.late.insert(place);
+    }
+
+    /// One that was not emitted, or given by [`next_failed`](Self::next_failed), never will be.
     pub(super) fn leave_out(&mut self, place: P) {
         self.late.remove(&place);
     }

@@ -139,12 +139,16 @@ impl<P: Place> Progress<P> {
         place: P,
     ) -> Result<(), Error> {
         let Self::AtLeastOnce(tracked) = self else { return emission.untracked() };
-        match emission.numbered() {
+        let mut guard = PanicGuard { tracked, place, is_over: false };
+        let emitted = emission.numbered();
+        guard.is_over = true;
+        match emitted {
             Ok(id) => {
-                tracked.emitted(id, place);
+                guard.tracked.emitted(id, place);
                 Ok(())
             }
             Err(error) => {
+                drop(guard);
                 self.not_emitted(place, error.is_stopped());
                 Err(error)
             }
@@ -188,6 +192,9 @@ impl<P: Place> Progress<P> {
             while let Some((first, mask)) = ids.numbers() {
                 tracked.ack_all(first, mask);
             }
+            for id in ids {
+                tracked.ack(id);
+            }
         }
     }
 
@@ -211,6 +218,23 @@ impl<P: Place> Progress<P> {
         match self {
             Self::AtLeastOnce(tracked) => tracked.save(next),
             Self::AtMostOnce(claims) => claims.close(next),
+        }
+    }
+}
+
+/// A tuple whose emission panics, in a grouping of the user's, is not replayed, since it would again. It counts as in flight: a
+/// successor has another try.
+struct PanicGuard<'a, P: Place> {
+    tracked: &'a mut Tracked<P>,
+    place: P,
+    is_over: bool,
+}
+
+impl<P: Place> Drop for PanicGuard<'_, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tracked.keep(self.place);
         }
     }
 }

@@ -139,6 +139,23 @@ fn a_stuck_tuple_holds_back_nothing() {
 }
 
 #[test]
+fn a_tuple_whose_emission_panics_is_left_to_a_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut progress = open(folder.path(), "ATLEAST_ONCE", 10).unwrap().0;
+    progress.begin(0).unwrap();
+    let Progress::AtLeastOnce(tracked) = &mut progress else { panic!("it is not tracked") };
+    drop(PanicGuard { tracked, place: 0, is_over: false });
+    assert_eq!(progress.next_failed(), None);
+    progress.begin(1).unwrap();
+    emitted(&mut progress, 0, 1);
+    assert_eq!(progress.ack(0), Some(1));
+    progress.close(2);
+    drop(progress);
+    let (mut progress, start) = open(folder.path(), "ATLEAST_ONCE", 10).unwrap();
+    assert_eq!(rest(&mut progress, start.place, 2), (vec![0], 1));
+}
+
+#[test]
 fn at_the_end_nothing_comes_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = open(folder.path(), "ATLEAST_ONCE", 1000).unwrap().0;

@@ -105,6 +105,12 @@ impl<P: Place> Tracked<P> {
         self.has_one_less();
     }
 
+    /// A tuple is left to a successor.
+    #[cold]
+    pub(super) fn keep(&mut self, place: P) {
+        self.in_flight.keep(place);
+    }
+
     /// A tuple could not be emitted for now.
     pub(super) fn put_back(&mut self, place: P) {
         self.in_flight.put_back(place);
