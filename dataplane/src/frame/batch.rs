@@ -15,11 +15,10 @@
 
 use super::Destination;
 use super::header::{ALIGN, BlockKind, HEADER_BYTES, Header, Malformed};
+use super::parts::{TUPLE_HEADER_BYTES, split_first};
 use super::root::{Freshness, ROOT_BYTES, Root, RootMark, Roots, edge};
 use crate::ids::{StreamIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, MAX_COUNT, OwnedBlock};
-
-const TUPLE_HEADER_BYTES: usize = 8;
 
 /// Bytes of a block that a single tuple in it cannot use, besides [`ROOT_BYTES`] for each of its roots.
 pub const BLOCK_OVERHEAD: usize = HEADER_BYTES + TUPLE_HEADER_BYTES + ALIGN;
@@ -350,32 +349,6 @@ impl Tuples<'_> {
     pub fn without_roots(self) -> Self {
         Self { ignores_roots: true, ..self }
     }
-}
-
-/// A tuple as it lies.
-struct Parts<'a> {
-    mark: RootMark,
-    listed: &'a [u8],
-    archive: &'a [u8],
-}
-
-/// The tuple at the beginning of these bytes, and those behind it; `None` when it is malformed, or has roots where it may not.
-#[inline(always)]
-fn split_first(bytes: &[u8], accepts_roots: bool) -> Option<(Parts<'_>, &[u8])> {
-    let (head, mut rest) = bytes.split_first_chunk::<TUPLE_HEADER_BYTES>()?;
-    let head = u64::from_le_bytes(*head);
-    let (len, mark) = (head as u32 as usize, RootMark((head >> 32) as u32));
-    let mut listed: &[u8] = &[];
-    if head > u64::from(u32::MAX) {
-        if !accepts_roots {
-            return None;
-        }
-        if mark.is_count() {
-            (listed, rest) = rest.split_at_checked(mark.0 as usize * ROOT_BYTES)?;
-        }
-    }
-    let (tuple, rest) = rest.split_at_checked(len.next_multiple_of(ALIGN))?;
-    Some((Parts { mark, listed, archive: &tuple[..len] }, rest))
 }
 
 #[cfg(test)]

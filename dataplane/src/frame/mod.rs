@@ -13,6 +13,7 @@ pub mod ack;
 pub mod batch;
 pub mod destination;
 pub mod header;
+mod parts;
 pub mod purpose;
 pub mod root;
 
