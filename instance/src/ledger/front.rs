@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-/// See the [module](self).
+/// Where the roots of a [`Ledger`](super::Ledger) are emitted: what it has granted, and those that it has not taken over yet.
 #[derive(Debug, Default)]
 pub struct Front {
     next: Cell<u64>,
