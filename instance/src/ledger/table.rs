@@ -7,8 +7,9 @@
 //!
 //! The life of a root: [`next_id`](Ledger::next_id) → [`open`](Ledger::open), both most times by way of the [`Front`] alone →
 //! ended, when its tree is complete, fails or times out → handed out by [`next_ended`](Ledger::next_ended). While a root
-//! is being emitted acks may come for it already, if its emission has to wait. Then [`begin`](Ledger::begin) and [`commit`](Ledger::commit) take the place of
-//! `open`: in between the value holds a placeholder, so that acks do not complete it.
+//! is being emitted acks may come for it already, if its emission has to wait. Then [`begin`](Ledger::begin) and
+//! [`commit`](Ledger::commit) take the place of `open`: in between the value holds a placeholder, so that acks do not
+//! complete it.
 
 use super::ended::{Ended, EndedTrees};
 use super::front::Front;
