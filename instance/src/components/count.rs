@@ -87,13 +87,14 @@ impl Count {
 impl Bolt for Count {
     fn execute(&mut self, input: &Input<'_>, out: &mut BoltCollector) -> Result<()> {
         let key = self.key(&input.row()?)?;
-        let count = match (key.as_bytes(), number_bytes(&key)) {
-            (Some(bytes), _) => self.counts.increment(bytes),
-            (None, bytes) => self.counts.increment(&bytes),
-        };
+        let number = number_bytes(&key);
+        let bytes = key.as_bytes().unwrap_or(&number);
         self.kind = key.kind();
         if self.each {
+            let count = self.counts.increment(bytes);
             out.emit_values(&[key, Value::U64(count)]).anchor(input)?;
+        } else {
+            self.counts.note(bytes);
         }
         out.ack(input)
     }
