@@ -10,16 +10,19 @@ const LONGEST: usize = 2 * 10;
 
 /// Writes word number `index` into `buffer`: 0 is `ba`, and the first 737,190 words have at most six letters.
 pub(super) fn word(index: u64, buffer: &mut WordBuffer) -> &str {
-    // Numbers are written in bijective base 90, in which no two of them look alike.
-    let mut rest = u128::from(index) + 1;
+    // `index + 1` is written in bijective base 90, in which no two numbers look alike.
+    let mut rest = index;
     let mut at = LONGEST;
-    while rest > 0 && at >= 2 {
-        rest -= 1;
-        let syllable = (rest % SYLLABLES as u128) as usize;
-        rest /= SYLLABLES as u128;
+    while at >= 2 {
+        let syllable = (rest % SYLLABLES as u64) as usize;
+        rest /= SYLLABLES as u64;
         at -= 2;
         buffer.0[at] = CONSONANTS[syllable / VOWELS.len()];
         buffer.0[at + 1] = VOWELS[syllable % VOWELS.len()];
+        if rest == 0 {
+            break;
+        }
+        rest -= 1;
     }
     std::str::from_utf8(&buffer.0[at..]).unwrap_or_default()
 }
