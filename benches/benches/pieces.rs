@@ -46,12 +46,7 @@ const HEADER: BatchHeader = BatchHeader {
 fn fill(block: OwnedBlock) -> (OwnedBlock, u32) {
     let mut batch = BatchBuilder::new(block, HEADER);
     let archive = [7_u8; 16];
-    let write = |space: &mut [u8]| {
-        let space = space.get_mut(..16)?;
-        space.copy_from_slice(&archive);
-        Some(16)
-    };
-    while batch.append(&[], write).is_ok() {}
+    while batch.append(&[], archive.len(), |space| space.copy_from_slice(&archive)).is_ok() {}
     let (block, descriptor) = batch.finish();
     (block, descriptor.count)
 }

@@ -141,23 +141,29 @@ impl<T> Numbered<T> {
     /// Takes one out.
     #[inline]
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
-        let (page, bit) = (number / PAGE, 1 << (number % PAGE));
-        if page < self.first_page || number >= self.next {
-            return self.remove_straggler(number);
+        match self.page(number & !(PAGE - 1)) {
+            Some(mut page) => page.remove(number),
+            None => self.stragglers.remove(&number),
         }
-        let (slot, place) = (self.slot(page), self.place(number));
-        let there = self.masks.get_mut(slot)?;
-        if *there & bit == 0 {
-            return None;
-        }
-        *there &= !bit;
-        self.things.get_mut(place).and_then(Option::take)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn remove_straggler(&mut self, number: u64) -> Option<T> {
-        self.stragglers.remove(&number)
+    /// Whether the page that begins with this number, a multiple of [`PAGE`], is in the ring.
+    #[inline]
+    pub(crate) fn has_page(&self, first: u64) -> bool {
+        first / PAGE >= self.first_page && first < self.next
+    }
+
+    /// That page.
+    #[inline]
+    pub(crate) fn page(&mut self, first: u64) -> Option<NumberedPage<'_, T>> {
+        if !self.has_page(first) {
+            return None;
+        }
+        let slot = self.slot(first / PAGE);
+        let (are_not_to_come, begin) = (self.below_next(first), slot * PAGE as usize);
+        let there = self.masks.get_mut(slot)?;
+        let things = self.things.get_mut(begin..)?.first_chunk_mut()?;
+        Some(NumberedPage { there, are_not_to_come, things })
     }
 
     /// Those of a page that are not to come.
@@ -177,26 +183,35 @@ impl<T> Numbered<T> {
         });
         self.stragglers.values().chain(pages)
     }
-
-    /// Those that have left the ring, and their numbers.
-    pub(crate) fn stragglers(&self) -> &BTreeMap<u64, T> {
-        &self.stragglers
-    }
 }
 
-impl<T: Copy> Numbered<T> {
-    /// Takes out those of the numbers from `first`, a multiple of [`PAGE`], for which the mask has a bit, of those in the
-    /// ring, and says how many there were.
-    #[inline]
-    pub(crate) fn remove_all(&mut self, first: u64, mask: u64) -> u32 {
-        let (page, slot) = (first / PAGE, self.slot(first / PAGE));
-        if page < self.first_page || first >= self.next {
-            return 0;
+/// A page of things that are [`Numbered`].
+pub(crate) struct NumberedPage<'n, T> {
+    there: &'n mut u64,
+    are_not_to_come: u64,
+    things: &'n mut [Option<T>; PAGE as usize],
+}
+
+impl<T> NumberedPage<'_, T> {
+    /// Takes out one with a number of this page.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
+        let bit = 1 << (number % PAGE);
+        if *self.there & self.are_not_to_come & bit == 0 {
+            return None;
         }
-        let mask = mask & self.below_next(first);
-        let Some(there) = self.masks.get_mut(slot) else { return 0 };
-        let removed = *there & mask;
-        *there &= !mask;
+        *self.there &= !bit;
+        self.things[(number % PAGE) as usize].take()
+    }
+
+    /// Takes out those for which the mask has a bit, and says how many there were.
+    #[inline]
+    pub(crate) fn remove_all(&mut self, mask: u64) -> u32
+    where
+        T: Copy,
+    {
+        let removed = *self.there & self.are_not_to_come & mask;
+        *self.there &= !removed;
         removed.count_ones()
     }
 }
@@ -246,9 +261,10 @@ mod tests {
                     }
                     Step::RemoveAll(index, mask) if !all.is_empty() => {
                         let first = *all.keys().nth(index % all.len()).unwrap() & !(PAGE - 1);
-                        let there = |n: &u64| all.contains_key(n) && !it.stragglers().contains_key(n);
+                        let there = |n: &u64| all.contains_key(n) && !it.stragglers.contains_key(n);
                         let some: Vec<u64> = bits(mask).map(|b| first + b as u64).filter(there).collect();
-                        prop_assert_eq!(it.remove_all(first, mask) as usize, some.len());
+                        let removed = it.page(first).map_or(0, |mut page| page.remove_all(mask));
+                        prop_assert_eq!(removed as usize, some.len());
                         all.retain(|number, _| !some.contains(number));
                     }
                     Step::RemoveNone(number) => prop_assert_eq!(it.remove(number), all.remove(&number)),

@@ -70,23 +70,21 @@ impl BatchBuilder {
         Self { block, header, used: HEADER_BYTES, count: 0, root: Root::NONE, fresh: Freshness::NEW }
     }
 
-    /// Appends one tuple: `write` gets the free bytes, aligned to 8, writes an archive at their start and says how
-    /// long it is, or `None` when they are too few. `roots` are those of the trees it belongs to, each once; none
-    /// where the block has no edge base. Says the place of its [edges](edge).
+    /// Appends one tuple: `write` gets the `length` bytes of its archive, aligned to 8, and writes all of them. `roots` are
+    /// those of the trees it belongs to, each once; none where the block has no edge base. Says the place of its
+    /// [edges](edge).
     ///
     /// # Errors
-    /// [`NoRoom`] when it does not fit; the batch is as before.
-    ///
-    /// # Panics
-    /// When `write` claims more bytes than it was given.
+    /// [`NoRoom`] when it does not fit; the batch is as before, and nothing was written.
     #[inline(always)]
     pub fn append(
         &mut self,
         roots: &[Root],
-        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+        length: usize,
+        write: impl FnOnce(&mut [u8]),
     ) -> Result<u32, NoRoom> {
         let index = self.count;
-        self.put(RootMark(roots.len() as u32), roots, write).map(|()| index)
+        self.put(RootMark(roots.len() as u32), roots, length, write).map(|()| index)
     }
 
     /// How a root is named by the block's, if it can be, for the tuple that is appended next. Without one so far it becomes the
@@ -104,17 +102,15 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// As there.
-    ///
-    /// # Panics
-    /// As there.
     #[inline(always)]
     pub fn append_near(
         &mut self,
         root: Near,
-        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+        length: usize,
+        write: impl FnOnce(&mut [u8]),
     ) -> Result<u32, NoRoom> {
         let index = self.count;
-        self.put(root.mark, &[], write)?;
+        self.put(root.mark, &[], length, write)?;
         Ok(self.fresh.place(root.distance, index))
     }
 
@@ -128,34 +124,35 @@ impl BatchBuilder {
         is_first
     }
 
-    // Always inlined, as its callers: they know how many roots there are, and what is written.
+    // Always inlined, as its callers: they know how many roots there are, and what is written. That comes last, as it may take
+    // a call.
     #[inline(always)]
     fn put(
         &mut self,
         mark: RootMark,
         listed: &[Root],
-        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+        length: usize,
+        write: impl FnOnce(&mut [u8]),
     ) -> Result<(), NoRoom> {
         debug_assert!(mark == RootMark(0) || self.header.edge_base != 0, "roots need an edge base");
         let start = self.used + TUPLE_HEADER_BYTES + listed.len() * ROOT_BYTES;
+        let end = (start + length + ALIGN - 1) & !(ALIGN - 1);
         let bytes = self.block.bytes_mut();
-        if start > bytes.len() || self.count == MAX_COUNT {
+        if end > bytes.len() || self.count == MAX_COUNT {
             return Err(NoRoom);
         }
-        let len = write(&mut bytes[start..]).ok_or(NoRoom)?;
-        let end = (start + len).next_multiple_of(ALIGN);
-        if end > bytes.len() {
-            return Err(NoRoom);
+        let (head, rest) = bytes[self.used..end].split_at_mut(TUPLE_HEADER_BYTES);
+        head.copy_from_slice(&(u64::from(length as u32) | u64::from(mark.0) << 32).to_le_bytes());
+        if !length.is_multiple_of(ALIGN)
+            && let Some(last) = rest.last_chunk_mut()
+        {
+            // What follows the archive, and of the archive what is about to be written.
+            *last = [0; ALIGN];
         }
-        let (head, space) = bytes[self.used..start].split_at_mut(TUPLE_HEADER_BYTES);
-        head.copy_from_slice(&(u64::from(len as u32) | u64::from(mark.0) << 32).to_le_bytes());
         if !listed.is_empty() {
-            list(space, listed);
+            list(rest, listed);
         }
-        if start + len < end {
-            // Most archives end at a multiple of 8; the test spares them a call.
-            bytes[start + len..end].fill(0);
-        }
+        write(&mut rest[listed.len() * ROOT_BYTES..][..length]);
         self.used = end;
         self.count += 1;
         Ok(())
@@ -370,14 +367,11 @@ mod tests {
     }
 
     fn put(batch: &mut BatchBuilder, roots: &[Root], tuple: &[u8]) -> Result<u32, NoRoom> {
-        let write = |space: &mut [u8]| {
-            space.get_mut(..tuple.len())?.copy_from_slice(tuple);
-            Some(tuple.len())
-        };
+        let write = |space: &mut [u8]| space.copy_from_slice(tuple);
         let near = if let [root] = roots { batch.near(*root) } else { None };
         match near {
-            Some(near) => batch.append_near(near, write),
-            None => batch.append(roots, write),
+            Some(near) => batch.append_near(near, tuple.len(), write),
+            None => batch.append(roots, tuple.len(), write),
         }
     }
 

@@ -169,12 +169,10 @@ fn record_impl(fields: &[TupleField], generics: &Option<Tokens>, implemented: &T
             }
 
             #[inline]
-            fn write(&self, space: &mut [u8]) -> ::core::option::Option<usize> {
-                let len = __egret::Record::encoded_len(self);
+            fn write(&self, space: &mut [u8]) {
                 #[allow(unused_mut, unused_variables)]
-                let mut archive = __egret::ArchiveWriter::new::<{ ::core::mem::size_of::<Archived>() }>(space, len)?;
+                let mut archive = __egret::ArchiveWriter::new::<{ ::core::mem::size_of::<Archived>() }>(space);
                 #(archive.put(::core::mem::offset_of!(Archived, #names), __egret::Field::value(&self.#names));)*
-                ::core::option::Option::Some(len)
             }
         }
     }

@@ -1,21 +1,42 @@
 //! What a spout is told of at once.
 
 use crate::ledger::Ended;
-use crate::numbered::Numbered;
+use crate::numbered::{Numbered, NumberedPage};
 
 /// Tuples that are processed, with all that came of them: their ids, in the order in which that was so. An id that is taken
 /// counts as acked.
 pub struct Acked<'c, Id> {
-    pub(super) ended: &'c mut Ended,
-    pub(super) ids: &'c mut Ids<Id>,
-    pub(super) counted: &'c mut u64,
+    ended: &'c mut Ended,
+    ids: PageIds<'c, Id>,
+    number: Option<fn(u64) -> Id>,
+    counted: &'c mut u64,
 }
 
-impl<Id> Acked<'_, Id> {
+/// The ids of the roots of one page.
+enum PageIds<'c, Id> {
+    /// None is kept.
+    Unused,
+    InRing(NumberedPage<'c, Id>),
+    Elsewhere(&'c mut Numbered<Id>),
+}
+
+impl<'c, Id> Acked<'c, Id> {
+    pub(super) fn new(ended: &'c mut Ended, ids: &'c mut Ids<Id>, counted: &'c mut u64) -> Self {
+        let number = ids.number;
+        let ids = if ids.kept.has_page(ended.first) {
+            ids.kept.page(ended.first).map_or(PageIds::Unused, PageIds::InRing)
+        } else if ids.kept.is_unused() {
+            PageIds::Unused
+        } else {
+            PageIds::Elsewhere(&mut ids.kept)
+        };
+        Self { ended, ids, number, counted }
+    }
+
     /// The ids that are left, where all are [numbers](super::SpoutEmission::numbered): the first of 64, and a mask of them.
     #[inline]
     pub(crate) fn numbers(&mut self) -> Option<(u64, u64)> {
-        let is_some = self.ids.number.is_some() && self.ids.kept.is_unused() && self.ended.mask != 0;
+        let is_some = self.number.is_some() && matches!(self.ids, PageIds::Unused) && self.ended.mask != 0;
         is_some.then(|| {
             *self.counted += u64::from(self.ended.mask.count_ones());
             (self.ended.first, std::mem::take(&mut self.ended.mask))
@@ -28,9 +49,18 @@ impl<Id> Iterator for Acked<'_, Id> {
 
     #[inline]
     fn next(&mut self) -> Option<Id> {
-        let id = self.ids.next_of(self.ended)?;
-        *self.counted += 1;
-        Some(id)
+        loop {
+            let root = self.ended.pop()?;
+            let kept = match &mut self.ids {
+                PageIds::InRing(page) => page.remove(root),
+                PageIds::Elsewhere(kept) => kept.remove(root),
+                PageIds::Unused => None,
+            };
+            if let Some(id) = kept.or_else(|| self.number.map(|number| number(root))) {
+                *self.counted += 1;
+                return Some(id);
+            }
+        }
     }
 }
 
@@ -84,7 +114,7 @@ mod tests {
 
     fn all(ids: &mut Ids<u64>) -> (Option<(u64, u64)>, Vec<u64>, u64) {
         let (mut ended, mut counted) = (Ended { first: 64, mask: 0b1011, outcome: Outcome::Acked }, 0);
-        let mut acked = Acked { ended: &mut ended, ids, counted: &mut counted };
+        let mut acked = Acked::new(&mut ended, ids, &mut counted);
         let numbers = acked.numbers();
         let others = acked.collect();
         (numbers, others, counted)

@@ -39,7 +39,7 @@ impl Union {
         anchors: &[&dyn Anchor],
     ) -> Result<(), EmitError> {
         self.collect(anchors);
-        let edges = emitter.emit(payload, target, &InAll(&self.roots))?;
+        let edges = emitter.emit(payload, target, InAll(&self.roots))?;
         for &(.., anchor, position) in &self.found {
             emitter.grow(anchors[anchor].tie(), position, edges)?;
         }

@@ -22,7 +22,7 @@ impl<'a> BasicCollector<'a> {
     fn send(&mut self, payload: &impl Payload, target: Target<'_>) -> Result<()> {
         match self.input {
             Some(input) => self.collector.emit_anchored(payload, target, input)?,
-            None => self.collector.emitter.emit(payload, target, &InNone).map(drop)?,
+            None => self.collector.emitter.emit(payload, target, InNone).map(drop)?,
         }
         Ok(())
     }

@@ -88,9 +88,9 @@ impl BoltCollector {
     ) -> Result<(), EmitError> {
         let tie = anchor.tie();
         match tie.root_count() {
-            0 => self.emitter.emit(payload, target, &InNone).map(drop),
+            0 => self.emitter.emit(payload, target, InNone).map(drop),
             1 => {
-                let edges = self.emitter.emit(payload, target, &InOne(&tie.first().root))?;
+                let edges = self.emitter.emit(payload, target, InOne(tie.first().root))?;
                 self.emitter.grow(tie, 0, edges)
             }
             _ => self.union.emit(&mut self.emitter, payload, target, &[anchor]),
@@ -105,7 +105,7 @@ impl BoltCollector {
         anchors: &[&dyn Anchor],
     ) -> Result<(), EmitError> {
         if anchors.iter().all(|anchor| anchor.tie().root_count() == 0) {
-            self.emitter.emit(payload, target, &InNone).map(drop)
+            self.emitter.emit(payload, target, InNone).map(drop)
         } else {
             self.union.emit(&mut self.emitter, payload, target, anchors)
         }

@@ -58,7 +58,7 @@ impl<'c, P: Payload> BoltEmission<'c, P> {
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline(always)]
     pub fn unanchored(self) -> Result<()> {
-        self.collector.emitter.emit(&self.payload, self.target, &InNone)?;
+        self.collector.emitter.emit(&self.payload, self.target, InNone)?;
         Ok(())
     }
 }
@@ -119,7 +119,7 @@ impl<'c, Id, P: Payload> SpoutEmission<'c, Id, P> {
     /// [`EmitError`](super::EmitError), as [`Error`](crate::Error).
     #[inline]
     pub fn untracked(self) -> Result<()> {
-        self.collector.emitter.emit(&self.payload, self.target, &InNone)?;
+        self.collector.emitter.emit(&self.payload, self.target, InNone)?;
         Ok(())
     }
 }

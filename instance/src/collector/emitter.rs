@@ -132,7 +132,7 @@ impl Emitter {
         &mut self,
         payload: &impl Payload,
         target: Target<'_>,
-        roots: &impl Rooted,
+        roots: impl Rooted,
     ) -> Result<u64, EmitError> {
         let index = match target.stream {
             None => self.default,
@@ -147,12 +147,22 @@ impl Emitter {
         if bytes > self.max_tuple_bytes {
             return Err(EmitError::TooLarge { bytes, limit: self.max_tuple_bytes });
         }
-        let mut sending = Sending { lanes: &mut self.lanes, roots, edges: 0, sent: &mut self.counters.sent };
-        match target.direct {
-            None => sending.send(&stream.info, &mut stream.readers, &record)?,
-            Some(task) => sending.send_to(task, &stream.info, &stream.readers, &record)?,
-        }
-        let edges = sending.edges;
+        let edges = match (target.direct, stream.readers.as_mut_slice()) {
+            (None, [StreamReader { chooser: Chooser::Shuffle(shuffle), first_lane, .. }]) => {
+                let edges = self.lanes.append(*first_lane + shuffle.choose(), &record, bytes, roots)?;
+                self.counters.sent += 1;
+                edges
+            }
+            (direct, readers) => {
+                let (lanes, sent) = (&mut self.lanes, &mut self.counters.sent);
+                let mut sending = Sending { lanes, record: &record, bytes, roots, edges: 0, sent };
+                match direct {
+                    None => sending.send(&stream.info, readers)?,
+                    Some(task) => sending.send_to(task, &stream.info, readers)?,
+                }
+                sending.edges
+            }
+        };
         self.counters.emitted += 1;
         Ok(edges)
     }
@@ -256,50 +266,31 @@ impl Emitter {
     }
 }
 
-/// A tuple on its way.
-struct Sending<'a, R> {
+/// A tuple on its way to whoever its stream's groupings choose. Apart from the simplest case, the code of which stays small.
+struct Sending<'a, T, R> {
     lanes: &'a mut Lanes,
-    roots: &'a R,
+    record: &'a T,
+    bytes: usize,
+    roots: R,
     /// The xor of the edges of the copies so far.
     edges: u64,
     sent: &'a mut u64,
 }
 
-impl<R: Rooted> Sending<'_, R> {
-    /// To every reader of its stream.
-    #[inline(always)]
-    fn send(
-        &mut self,
-        info: &StreamInfo,
-        readers: &mut [StreamReader],
-        record: &impl Record,
-    ) -> Result<(), EmitError> {
-        match readers {
-            [StreamReader { chooser: Chooser::Shuffle(shuffle), first_lane, .. }] => {
-                self.append(*first_lane + shuffle.choose(), record, 1)
-            }
-            _ => self.send_to_all(info, readers, record),
-        }
-    }
-
-    /// First all choices, which can fail, then all copies. Apart, so that code for the simplest case stays small.
+impl<T: Record, R: Rooted> Sending<'_, T, R> {
+    /// To every reader of its stream. First all choices, which can fail, then all copies.
     #[inline(never)]
-    fn send_to_all(
-        &mut self,
-        info: &StreamInfo,
-        readers: &mut [StreamReader],
-        record: &impl Record,
-    ) -> Result<(), EmitError> {
+    fn send(&mut self, info: &StreamInfo, readers: &mut [StreamReader]) -> Result<(), EmitError> {
         for reader in readers.iter_mut() {
             reader.chosen = match &mut reader.chooser {
                 Chooser::Shuffle(shuffle) => shuffle.choose(),
-                Chooser::Fields(fields) => fields.choose(record)?,
-                Chooser::PartialKey(key) => key.choose(record)?,
+                Chooser::Fields(fields) => fields.choose(self.record)?,
+                Chooser::PartialKey(key) => key.choose(self.record)?,
                 Chooser::Global(global) => global.choose(),
                 Chooser::All(_) => 0,
                 Chooser::Direct(_) => return Err(direct_needed(info)),
                 Chooser::Custom(custom) => {
-                    custom.choose(record).map_err(|index| bad_choice(info, index, custom.count()))?;
+                    custom.choose(self.record).map_err(|index| bad_choice(info, index, custom.count()))?;
                     0
                 }
             };
@@ -308,12 +299,12 @@ impl<R: Rooted> Sending<'_, R> {
             match &reader.chooser {
                 Chooser::Custom(custom) => {
                     for &index in custom.chosen() {
-                        self.append(reader.first_lane + index, record, 1)?;
+                        self.append(reader.first_lane + index, 1)?;
                     }
                 }
                 chooser => {
                     let copies = if let Chooser::All(all) = chooser { all.copies() } else { 1 };
-                    self.append(reader.first_lane + reader.chosen, record, copies)?;
+                    self.append(reader.first_lane + reader.chosen, copies)?;
                 }
             }
         }
@@ -327,21 +318,20 @@ impl<R: Rooted> Sending<'_, R> {
         task: TaskId,
         info: &StreamInfo,
         readers: &[StreamReader],
-        record: &impl Record,
     ) -> Result<(), EmitError> {
         for reader in readers {
             if let Chooser::Direct(direct) = &reader.chooser
                 && let Some(index) = direct.choose(task)
             {
-                return self.append(reader.first_lane + index, record, 1);
+                return self.append(reader.first_lane + index, 1);
             }
         }
         Err(not_a_reader(info, task, readers))
     }
 
     #[inline(always)]
-    fn append(&mut self, lane: usize, record: &impl Record, copies: u64) -> Result<(), EmitError> {
-        self.edges ^= self.lanes.append(lane, record, self.roots)?;
+    fn append(&mut self, lane: usize, copies: u64) -> Result<(), EmitError> {
+        self.edges ^= self.lanes.append(lane, self.record, self.bytes, self.roots)?;
         *self.sent += copies;
         Ok(())
     }

@@ -104,22 +104,23 @@ impl Lanes {
         self.bases.is_some()
     }
 
-    /// Writes a tuple into the open block of a destination, or into a new one, and says the xor of the edges of its
-    /// copies; 0 when it has no roots.
+    /// Writes a tuple, whose archive takes so many bytes, into the open block of a destination, or into a new one, and says
+    /// the xor of the edges of its copies; 0 when it has no roots.
     #[inline(always)]
     pub(super) fn append(
         &mut self,
         lane: usize,
         record: &impl Record,
-        rooted: &impl Rooted,
+        bytes: usize,
+        rooted: impl Rooted,
     ) -> Result<u64, EmitError> {
         let to = &mut self.lanes[lane];
         if let Some(batch) = &mut to.batch
-            && let Ok(place) = append(batch, record, rooted)
+            && let Ok(place) = append(batch, record, bytes, rooted)
         {
             return Ok(if is_rooted(rooted) { to.edges(place) } else { 0 });
         }
-        self.append_to_new(lane, record, rooted)
+        self.append_to_new(lane, record, bytes, rooted)
     }
 
     #[cold]
@@ -128,7 +129,8 @@ impl Lanes {
         &mut self,
         lane: usize,
         record: &impl Record,
-        rooted: &impl Rooted,
+        bytes: usize,
+        rooted: impl Rooted,
     ) -> Result<u64, EmitError> {
         rooted.before_waiting();
         self.flush_lane(lane);
@@ -136,7 +138,6 @@ impl Lanes {
             self.flush();
             self.outlet.wait_for_rate()?;
         }
-        let bytes = record.encoded_len();
         let overhead = BLOCK_OVERHEAD + rooted.roots().len().max(1) * ROOT_BYTES;
         let block = self.take_block(bytes + overhead)?;
         let limit = block.bytes().len().saturating_sub(overhead);
@@ -144,7 +145,7 @@ impl Lanes {
         let to = &mut self.lanes[lane];
         let header = BatchHeader { source: self.source, target: to.target, stream: to.stream, edge_base };
         let mut batch = BatchBuilder::new(block, header);
-        let appended = append(&mut batch, record, rooted);
+        let appended = append(&mut batch, record, bytes, rooted);
         // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
         to.open(batch);
         self.open += 1;
@@ -251,24 +252,34 @@ impl Lanes {
 
 /// Appends a tuple of these trees, and says the place of its edges.
 #[inline(always)]
-fn append(batch: &mut BatchBuilder, record: &impl Record, rooted: &impl Rooted) -> Result<u32, NoRoom> {
+fn append(
+    batch: &mut BatchBuilder,
+    record: &impl Record,
+    bytes: usize,
+    rooted: impl Rooted,
+) -> Result<u32, NoRoom> {
     match rooted.only() {
         Some(root) => match batch.near(root) {
-            Some(near) => batch.append_near(near, |space| record.write(space)),
-            None => append_far(batch, record, root),
+            Some(near) => batch.append_near(near, bytes, |space| record.write(space)),
+            None => append_far(batch, record, bytes, root),
         },
-        None => batch.append(rooted.roots(), |space| record.write(space)),
+        None => batch.append(rooted.roots(), bytes, |space| record.write(space)),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn append_far(batch: &mut BatchBuilder, record: &impl Record, root: Root) -> Result<u32, NoRoom> {
-    batch.append(&[root], |space| record.write(space))
+fn append_far(
+    batch: &mut BatchBuilder,
+    record: &impl Record,
+    bytes: usize,
+    root: Root,
+) -> Result<u32, NoRoom> {
+    batch.append(&[root], bytes, |space| record.write(space))
 }
 
 #[inline(always)]
-fn is_rooted(rooted: &impl Rooted) -> bool {
+fn is_rooted(rooted: impl Rooted) -> bool {
     rooted.only().is_some() || !rooted.roots().is_empty()
 }
 

@@ -39,10 +39,8 @@ pub use wiring::EmitterError;
 use egret_dataplane::frame::Root;
 use egret_dataplane::ids::TaskId;
 
-/// The roots of a tuple that is emitted. A type for each case, so that it is decided before there is a tuple
-/// to write, and passed by reference: a copy would be read as a whole right after it was written in parts, for which
-/// a processor must wait.
-pub(crate) trait Rooted {
+/// The roots of a tuple that is emitted. A type for each case, so that it is decided before there is a tuple to write.
+pub(crate) trait Rooted: Copy {
     /// All of them, if there is not one.
     fn roots(&self) -> &[Root] {
         &[]
@@ -58,20 +56,23 @@ pub(crate) trait Rooted {
 }
 
 /// No tree.
+#[derive(Clone, Copy)]
 pub(crate) struct InNone;
 
 /// One tree.
-pub(crate) struct InOne<'a>(pub(crate) &'a Root);
+#[derive(Clone, Copy)]
+pub(crate) struct InOne(pub(crate) Root);
 
 /// Several.
+#[derive(Clone, Copy)]
 pub(crate) struct InAll<'a>(pub(crate) &'a [Root]);
 
 impl Rooted for InNone {}
 
-impl Rooted for InOne<'_> {
+impl Rooted for InOne {
     #[inline(always)]
     fn only(&self) -> Option<Root> {
-        Some(*self.0)
+        Some(self.0)
     }
 }
 

@@ -7,7 +7,6 @@ use crate::ledger::{Ended, Outcome};
 use crate::topology::Spout;
 use crate::tuple::{Tuple, Value};
 use egret_dataplane::frame::Root;
-use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Emits a spout's tuples. `Id` is the type of the ids that come back by [`Spout::ack`](crate::Spout::ack).
@@ -66,7 +65,7 @@ impl<Id> SpoutCollector<Id> {
         message: Id,
     ) -> Result<(), EmitError> {
         let Some(source) = &self.source else {
-            self.emitter.emit(payload, target, &InNone)?;
+            self.emitter.emit(payload, target, InNone)?;
             self.aside.push_back((message, Outcome::Acked));
             return Ok(());
         };
@@ -89,7 +88,7 @@ impl<Id> SpoutCollector<Id> {
         self.ids.are_numbers();
         let Some(source) = &self.source else {
             let number = self.emitter.counters.emitted;
-            self.emitter.emit(payload, target, &InNone)?;
+            self.emitter.emit(payload, target, InNone)?;
             self.aside.push_back((number.into(), Outcome::Acked));
             return Ok(number);
         };
@@ -110,10 +109,11 @@ impl<Id> SpoutCollector<Id> {
             None => self.next_granted()?,
         };
         let Some(source) = &self.source else { return Ok(root) };
-        let of_root = Root { id: root, ..source.root };
-        let emitting = Emitting { root: of_root, source, begun: Cell::new(false) };
-        let edges = self.emitter.emit(payload, target, &emitting)?;
-        if !source.front.open(edges) {
+        let emitting = Emitting { source, id: root };
+        let unless_emitted = Abandon(emitting);
+        let edges = self.emitter.emit(payload, target, emitting)?;
+        std::mem::forget(unless_emitted);
+        if !source.front.open(root, edges) {
             emitting.done(edges);
         }
         Ok(root)
@@ -180,8 +180,7 @@ impl<Id> SpoutCollector<Id> {
                 let Some(next) = ledger.next_ended() else { return std::mem::take(&mut self.has_failed) };
                 self.telling = next;
             } else if outcome == Outcome::Acked {
-                let counted = &mut counters.acked;
-                let mut acked = Acked { ended: &mut self.telling, ids: &mut self.ids, counted };
+                let mut acked = Acked::new(&mut self.telling, &mut self.ids, &mut counters.acked);
                 spout.ack_all(&mut acked);
                 // What it did not ask for it is not told.
                 acked.for_each(drop);
@@ -201,48 +200,61 @@ impl<Id> SpoutCollector<Id> {
     }
 }
 
-/// A root that is being emitted.
+/// A root that is being emitted. The ledger knows of it only when the emission may have to wait.
+// Two words, which are passed in registers.
+#[derive(Clone, Copy)]
 struct Emitting<'a> {
-    root: Root,
     source: &'a RootSource,
-    /// Whether the ledger knows of it: only when the emission may have to wait. When it is not emitted after all, because
-    /// of an error or a panic, the ledger forgets it.
-    begun: Cell<bool>,
+    id: u64,
 }
 
 impl Rooted for Emitting<'_> {
     #[inline(always)]
     fn only(&self) -> Option<Root> {
-        Some(self.root)
+        Some(Root { id: self.id, ..self.source.root })
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn before_waiting(&self) {
-        if !self.begun.replace(true) {
-            self.source.ledger.borrow_mut().begin(self.root.id);
+        if !self.is_begun() {
+            self.source.ledger.borrow_mut().begin(self.id);
         }
     }
 }
 
 impl Emitting<'_> {
+    /// Whether the ledger knows of it.
+    #[inline]
+    fn is_begun(self) -> bool {
+        self.source.front.has_passed(self.id)
+    }
+
     /// The root is emitted, with these edges, and not by way of the front.
     #[inline(never)]
-    fn done(&self, edges: u64) {
+    fn done(self, edges: u64) {
         let mut ledger = self.source.ledger.borrow_mut();
-        if self.begun.replace(false) {
-            ledger.commit(self.root.id, edges);
+        if self.is_begun() {
+            ledger.commit(self.id, edges);
         } else {
-            ledger.open(self.root.id, edges);
+            ledger.open(self.id, edges);
+        }
+    }
+
+    /// The root is not emitted after all.
+    #[cold]
+    fn abandon(self) {
+        if self.is_begun() {
+            self.source.ledger.borrow_mut().abandon(self.id);
         }
     }
 }
 
-impl Drop for Emitting<'_> {
+/// Has the ledger forget a root that is not emitted, because of an error or a panic.
+struct Abandon<'a>(Emitting<'a>);
+
+impl Drop for Abandon<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.begun.get() {
-            self.source.ledger.borrow_mut().abandon(self.root.id);
-        }
+        self.0.abandon();
     }
 }

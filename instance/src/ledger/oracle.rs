@@ -84,7 +84,7 @@ proptest! {
                 Step::Emit(count, edges) => for _ in 0..count {
                     let Some(id) = front.next().or_else(|| ledger.next_id()) else { break };
                     prop_assert!(id >= model.next, "ids grow");
-                    if !front.open(edges) {
+                    if !front.open(id, edges) {
                         ledger.open(id, edges);
                     }
                     model.open.insert(id, edges);

@@ -203,17 +203,20 @@ impl Ledger {
     #[inline(never)]
     fn take_over(&mut self) {
         self.has_emitted = true;
-        self.add(Tree { value: self.front.edges(), stamp_us: self.turn_us });
+        let stamp_us = self.turn_us;
+        self.add(|edges| Tree { value: edges, stamp_us });
     }
 
-    /// The latest roots have this tree each.
-    fn add(&mut self, tree: Tree) {
+    /// The latest roots have the tree that `tree` makes of their edges.
+    #[inline(always)]
+    fn add(&mut self, tree: impl Fn(u64) -> Tree) {
         let (index, first) = self.place(self.latest);
         let next = self.front.first_free();
         // Those from `latest` on, without those from `next` on; the page may end with it.
-        let roots = u64::MAX << (self.latest - first) & u64::MAX >> (PAGE - (next - first));
-        self.pages[index].add(roots, tree);
-        self.in_flight += roots.count_ones();
+        let latest = u64::MAX << (self.latest - first) & u64::MAX >> (PAGE - (next - first));
+        let page = &mut self.pages[index];
+        self.front.visit(latest, |roots, edges| page.add(roots, tree(edges)));
+        self.in_flight += latest.count_ones();
         self.latest = next;
     }
 
@@ -222,9 +225,8 @@ impl Ledger {
     pub fn begin(&mut self, id: u64) {
         debug_assert_eq!(id, self.front.first_free());
         self.settle();
-        // No root is alike: whoever emits comes back to `commit` it.
-        self.front.step(0);
-        self.add(Tree { value: PLACEHOLDER, stamp_us: UNSTAMPED });
+        self.front.step(PLACEHOLDER);
+        self.add(|value| Tree { value, stamp_us: UNSTAMPED });
     }
 
     /// A root that was [begun](Self::begin) is emitted, and this is the xor of the edges of its copies.

@@ -45,9 +45,11 @@ pub trait Record {
     /// How many bytes the archive takes. This is what `egret.tuple.max.bytes` limits.
     fn encoded_len(&self) -> usize;
 
-    /// Writes the archive to the beginning of `space`, which is aligned to 8 bytes, and says its length; `None`
-    /// when it does not fit.
-    fn write(&self, space: &mut [u8]) -> Option<usize>;
+    /// Writes the archive to `space`, which is aligned to 8 bytes and as long as [`encoded_len`](Self::encoded_len) says.
+    ///
+    /// # Panics
+    /// When it is not so long.
+    fn write(&self, space: &mut [u8]);
 }
 
 impl<R: Record + ?Sized> Record for &R {
@@ -62,8 +64,8 @@ impl<R: Record + ?Sized> Record for &R {
     }
 
     #[inline]
-    fn write(&self, space: &mut [u8]) -> Option<usize> {
-        (**self).write(space)
+    fn write(&self, space: &mut [u8]) {
+        (**self).write(space);
     }
 }
 
@@ -82,8 +84,9 @@ impl<R: Record + ?Sized> Record for &R {
 /// struct Space([u8; 64]);
 /// let mut space = Space([0; 64]);
 /// let word = Word { word: "heron", count: 7 };
-/// let len = word.write(&mut space.0).expect("it fits");
-/// assert_eq!(Word::read(&space.0[..len])?, word);
+/// let archive = &mut space.0[..word.encoded_len()];
+/// word.write(archive);
+/// assert_eq!(Word::read(archive)?, word);
 /// # Ok::<(), egret::TupleError>(())
 /// ```
 ///

@@ -119,8 +119,7 @@ impl Record for Row<'_> {
     }
 
     #[inline]
-    fn write(&self, space: &mut [u8]) -> Option<usize> {
-        let space = space.get_mut(..self.bytes.len())?;
+    fn write(&self, space: &mut [u8]) {
         // Small archives are copied word by word: a call costs more than the copy.
         match (space.as_chunks_mut::<8>(), self.bytes.as_chunks::<8>()) {
             (([to], []), ([from], [])) => *to = *from,
@@ -128,7 +127,6 @@ impl Record for Row<'_> {
             (([to, to2, to3], []), ([from, from2, from3], [])) => (*to, *to2, *to3) = (*from, *from2, *from3),
             _ => space.copy_from_slice(self.bytes),
         }
-        Some(self.bytes.len())
     }
 }
 
@@ -170,13 +168,12 @@ impl Record for Values<'_> {
         archive_len(tail, self.layout.size(), self.layout.align())
     }
 
-    fn write(&self, space: &mut [u8]) -> Option<usize> {
-        let len = self.encoded_len();
-        let mut archive = ArchiveWriter::with_root(space, len, self.layout.size())?;
+    fn write(&self, space: &mut [u8]) {
+        let mut archive = ArchiveWriter::with_root(space, self.layout.size());
         for (index, value) in self.values.iter().enumerate() {
-            let (_, offset) = self.layout.field(index)?;
-            archive.put(offset, *value);
+            if let Some((_, offset)) = self.layout.field(index) {
+                archive.put(offset, *value);
+            }
         }
-        Some(len)
     }
 }

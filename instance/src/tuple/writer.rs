@@ -22,28 +22,36 @@ pub struct ArchiveWriter<'a> {
 }
 
 impl<'a> ArchiveWriter<'a> {
-    /// Begins an archive of `len` bytes with a root of `ROOT` bytes; `None` when `space` is too small.
+    /// Begins an archive that fills `space`, with a root of `ROOT` bytes.
+    ///
+    /// # Panics
+    /// When it is longer than that.
     #[inline]
-    pub fn new<const ROOT: usize>(space: &'a mut [u8], len: usize) -> Option<Self> {
-        let (before, root) = space.get_mut(..len)?.split_last_chunk_mut::<ROOT>()?;
-        // Padding must not carry what an earlier tuple left in the block.
-        *root = [0; ROOT];
-        Some(Self::over(before, root))
+    pub fn new<const ROOT: usize>(space: &'a mut [u8]) -> Self {
+        let (before, root) = space.split_at_mut(space.len() - ROOT);
+        if let Some(root) = root.first_chunk_mut::<ROOT>() {
+            // Padding must not carry what an earlier tuple left in the block.
+            *root = [0; ROOT];
+        }
+        Self::over(before, root)
     }
 
     /// As [`ArchiveWriter::new`], for a root whose size is known at run time only.
-    pub(super) fn with_root(space: &'a mut [u8], len: usize, root_size: usize) -> Option<Self> {
-        let (before, root) = space.get_mut(..len)?.split_at_mut_checked(len.checked_sub(root_size)?)?;
+    pub(super) fn with_root(space: &'a mut [u8], root_size: usize) -> Self {
+        let (before, root) = space.split_at_mut(space.len() - root_size);
         root.fill(0);
-        Some(Self::over(before, root))
+        Self::over(before, root)
     }
 
+    /// What is left before the root of which the alignment is up to 8 is shorter than that.
     #[inline]
     fn over(before: &'a mut [u8], root: &'a mut [u8]) -> Self {
         if let Some(gap) = before.last_chunk_mut::<8>() {
             *gap = [0; 8];
-        } else if !before.is_empty() {
-            before.fill(0);
+        } else if let Some(gap) = before.last_chunk_mut::<4>() {
+            *gap = [0; 4];
+        } else if let Some(gap) = before.last_mut() {
+            *gap = 0;
         }
         Self { before, root, tail: 0 }
     }
@@ -103,9 +111,31 @@ impl<'a> ArchiveWriter<'a> {
     fn append(&mut self, offset: usize, bytes: &[u8]) -> i32 {
         let start = self.tail;
         self.tail += bytes.len();
-        self.before[start..self.tail].copy_from_slice(bytes);
+        copy(&mut self.before[start..self.tail], bytes);
         (start as i64 - (self.before.len() + offset) as i64) as i32
     }
+}
+
+/// Copies all of `from`. A few bytes are copied in two parts that overlap: a call of `memcpy` costs several times as much.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    if from.len() > 16 || !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Copies the first and the last `N` bytes; `false` when there are fewer, or more between them.
+#[inline]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else { return false };
+    let (first, last) = (*first, *last);
+    to.first_chunk_mut().is_some_and(|to| {
+        *to = first;
+        true
+    }) && to.last_chunk_mut().is_some_and(|to| {
+        *to = last;
+        true
+    })
 }
 
 /// A short string in its archived form, with loads of fixed size instead of a copy of variable length.

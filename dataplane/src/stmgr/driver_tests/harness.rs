@@ -366,11 +366,7 @@ impl Instance {
         let stream = StreamIndex(matches!(target, Destination::Broadcast(_)).into());
         let header = BatchHeader { source: self.task, target, stream, edge_base: roots.len() as u64 };
         let mut batch = BatchBuilder::new(block, header);
-        let write = |space: &mut [u8]| {
-            space[..tuple.len()].copy_from_slice(tuple);
-            Some(tuple.len())
-        };
-        batch.append(roots, write).unwrap();
+        batch.append(roots, tuple.len(), |space| space.copy_from_slice(tuple)).unwrap();
         let (block, descriptor) = batch.finish();
         drop(block);
         self.counters.emitted += 1;

@@ -193,11 +193,7 @@ pub(super) fn batch_of_task_1(tuple: &[u8]) -> Vec<u8> {
     let (target, stream) = (Destination::Task(TaskId(2)), StreamIndex(0));
     let header = BatchHeader { source: TaskId(1), target, stream, edge_base: 0 };
     let mut batch = BatchBuilder::new(pool.claim(BlockId(0)).unwrap(), header);
-    let write = |space: &mut [u8]| {
-        space[..tuple.len()].copy_from_slice(tuple);
-        Some(tuple.len())
-    };
-    batch.append(&[], write).unwrap();
+    batch.append(&[], tuple.len(), |space| space.copy_from_slice(tuple)).unwrap();
     let (block, descriptor) = batch.finish();
     block.bytes()[..descriptor.used as usize].to_vec()
 }

@@ -44,11 +44,12 @@ impl<P: Copy + Ord> InFlight<P> {
     /// Takes out, for good, those of 64 from `first` on for which the mask has a bit.
     #[inline]
     pub(super) fn remove_all(&mut self, first: u64, mask: u64) {
-        if self.late.is_empty() && self.places.stragglers().is_empty() {
-            self.emitted -= self.places.remove_all(first, mask) as usize;
-        } else {
-            for bit in bits(mask) {
-                self.remove(first + bit as u64);
+        match self.places.page(first) {
+            Some(mut page) if self.late.is_empty() => self.emitted -= page.remove_all(mask) as usize,
+            _ => {
+                for bit in bits(mask) {
+                    self.remove(first + bit as u64);
+                }
             }
         }
     }
