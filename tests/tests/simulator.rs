@@ -3,6 +3,9 @@
 
 use egret_dataplane::mutants::{self, Mutant};
 use egret_tests::sim::{Run, Scenario, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How long things go wrong in these.
@@ -99,4 +102,20 @@ fn credit_that_is_kept_is_found() {
 #[test]
 fn a_forgotten_wake_up_is_found() {
     expect_found(Mutant::WakeForgotten, 30);
+}
+
+/// What was explored until then is told all the same.
+#[test]
+fn an_exploration_that_is_interrupted_ends_with_its_sum() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut sim = Command::new(env!("CARGO_BIN_EXE_egret-sim"));
+        sim.args(["--seed", "0", "--seeds", "1000000", "--minutes", "1", "--jobs", "1"]);
+        let mut sim = sim.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(sim.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().unwrap(), "the first seed is 0, of 1 minutes");
+        kill_process(Pid::from_child(&sim), signal).unwrap();
+        let sum = lines.last().unwrap();
+        assert!(sum.contains(" seeds, 0 failed; "), "{sum}");
+        assert_eq!(sim.wait().unwrap().code(), Some(130));
+    }
 }

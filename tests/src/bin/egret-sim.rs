@@ -3,9 +3,17 @@
 use egret_dataplane::mutants::{self, Mutant};
 use egret_tests::random::Random;
 use egret_tests::sim::{Run, Scenario, regression_seeds, run};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How often it says how far it is.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// The exit status after Ctrl-C, as that of the other commands.
+const INTERRUPTED: u8 = 130;
 
 const USAGE: &str = "\
 usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--no-timeouts] [--regressions] [-v]
@@ -17,7 +25,9 @@ usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J]
   --no-timeouts   no tree times out: it completes only if all that is lost fails at once
   --regressions   the seeds that found something before
   --mutant NAME   with a planted bug awake
-  -v              what happened, fault by fault; twice: what the processes log";
+  -v              what happened, fault by fault; twice: what the processes log
+It says every 10 s how far it is. Ctrl-C lets the seeds that run end, and shows the sum; a second one ends it.
+Exit status: 0 all is well; 1 a seed failed; 2 wrong usage; 130 after Ctrl-C.";
 
 struct Options {
     /// Each with its minutes; the next one is the last.
@@ -54,46 +64,114 @@ struct Sum {
     turns: u64,
 }
 
+/// The seeds that are left, what came of the others, and whether to stop.
+struct Exploration<'a> {
+    options: &'a Options,
+    begun: Instant,
+    seeds: Mutex<Vec<(u64, u64)>>,
+    sum: Mutex<Sum>,
+    /// The signal that it got; 0 for none.
+    signal: Arc<AtomicUsize>,
+}
+
 fn explore(options: &Options) -> ExitCode {
-    let begun = Instant::now();
-    let seeds = Mutex::new(options.seeds.clone());
-    let sum = Mutex::new(Sum::default());
+    let signal = match await_signals() {
+        Ok(signal) => signal,
+        Err(error) => {
+            eprintln!("error: cannot listen for Ctrl-C: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let exploration = Exploration {
+        options,
+        begun: Instant::now(),
+        seeds: Mutex::new(options.seeds.clone()),
+        sum: Mutex::default(),
+        signal,
+    };
     if let Some((seed, minutes)) = options.seeds.last() {
         println!("the first seed is {seed}, of {minutes} minutes");
     }
     std::thread::scope(|scope| {
+        let (working, done) = mpsc::channel();
         for _ in 0..options.jobs {
+            let working = working.clone();
             scope.spawn(|| {
-                mutants::wake(options.mutant);
-                while let Some((seed, minutes)) = next(&seeds, options, begun) {
-                    let scenario = Scenario::new(seed, Duration::from_secs(60 * minutes));
-                    let result =
-                        run(if options.no_timeouts { scenario.without_timeouts() } else { scenario });
-                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    tell(&mut sum, &result, seed, minutes, options);
-                }
+                exploration.work();
+                drop(working);
             });
         }
+        drop(working);
+        exploration.say_how_far(&done);
     });
-    let Sum { ran, failed, simulated, executed, turns } =
-        sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (real, hours) = (begun.elapsed().as_secs_f64(), simulated.as_secs_f64() / 3600.0);
-    println!(
-        "{ran} seeds, {failed} failed; {hours:.1} simulated hours, {executed} tuples executed, {turns} turns, {real:.1} s"
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{}", exploration.sum().text(exploration.begun));
+    let failed = exploration.sum().failed;
+    match exploration.signal.load(Ordering::Relaxed) {
+        _ if failed > 0 => ExitCode::FAILURE,
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(INTERRUPTED),
+    }
 }
 
-fn next(seeds: &Mutex<Vec<(u64, u64)>>, options: &Options, begun: Instant) -> Option<(u64, u64)> {
-    if options.until.is_some_and(|until| begun.elapsed() >= until) {
-        return None;
+/// The first of them is kept; the second one ends the process.
+fn await_signals() -> std::io::Result<Arc<AtomicUsize>> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    let came = Arc::new(AtomicBool::new(false));
+    for number in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(number, came.clone())?;
+        signal_hook::flag::register(number, came.clone())?;
+        signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
     }
-    let mut seeds = seeds.lock().unwrap_or_else(PoisonError::into_inner);
-    let (seed, minutes) = seeds.pop()?;
-    if options.until.is_some() && seeds.is_empty() {
-        seeds.push((seed.wrapping_add(1), minutes));
+    Ok(signal)
+}
+
+impl Exploration<'_> {
+    fn sum(&self) -> MutexGuard<'_, Sum> {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Some((seed, minutes))
+
+    fn work(&self) {
+        let options = self.options;
+        mutants::wake(options.mutant);
+        while let Some((seed, minutes)) = self.next() {
+            let scenario = Scenario::new(seed, Duration::from_secs(60 * minutes));
+            let result = run(if options.no_timeouts { scenario.without_timeouts() } else { scenario });
+            tell(&mut self.sum(), &result, seed, minutes, options);
+        }
+    }
+
+    fn next(&self) -> Option<(u64, u64)> {
+        let until = self.options.until;
+        let is_late = until.is_some_and(|until| self.begun.elapsed() >= until);
+        if is_late || self.signal.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let mut seeds = self.seeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seed, minutes) = seeds.pop()?;
+        if until.is_some() && seeds.is_empty() {
+            seeds.push((seed.wrapping_add(1), minutes));
+        }
+        Some((seed, minutes))
+    }
+
+    /// Until nobody works any more.
+    fn say_how_far(&self, done: &Receiver<()>) {
+        while done.recv_timeout(PROGRESS) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("so far {}", self.sum().text(self.begun));
+        }
+    }
+}
+
+impl Sum {
+    fn text(&self, begun: Instant) -> String {
+        let Self { ran, failed, executed, turns, .. } = self;
+        let (real_s, hours) = (begun.elapsed().as_secs_f64(), self.simulated.as_secs_f64() / 3600.0);
+        let rate = *ran as f64 / real_s;
+        format!(
+            "{ran} seeds, {failed} failed; {hours:.1} simulated hours, {executed} tuples executed, {turns} turns, \
+             {real_s:.1} s, {rate:.1} seeds/s"
+        )
+    }
 }
 
 fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, options: &Options) {
