@@ -5,7 +5,7 @@
 //! [`simulation`](crate::simulation). Whoever waits, looks at a clock or draws a random number outside the pure cores
 //! does it through here.
 
-use crate::net::reactor::Reactor;
+use crate::net::reactor::{ConnId, Reactor};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroU64;
@@ -35,6 +35,13 @@ pub trait Virtual {
 
     /// A reactor for the present process.
     fn reactor(&self) -> Box<dyn Reactor>;
+
+    /// Leaves what the present process goes by, in numbers, for others to check what they believe of it. Nothing else sees it.
+    fn post(&self, what: Vec<u32>);
+
+    /// What the process at the other end of this connection posted last; `None` while something is under way on it, either
+    /// way: then one of them may not know yet what the other goes by.
+    fn posted(&self, conn: ConnId) -> Option<Vec<u32>>;
 }
 
 thread_local! {

@@ -18,6 +18,10 @@ pub enum Mutant {
     WakeForgotten,
     /// What a peer stated of its holders counts on when its link is gone, and with the next one.
     StopForgotten,
+    /// The stmgr states its holders every second, and not when they change.
+    StatementLate,
+    /// The version of what a peer stated is kept when its link is gone, so a restarted peer is not heard.
+    VersionKept,
     /// A plan with a lower epoch than the one in force is taken.
     StaleEpoch,
     /// A tmaster counts epochs on from the stored plan, whatever the stmgrs have.
@@ -30,13 +34,15 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::LedgerEarly,
         Self::EndBeforeFlush,
         Self::FreedTwice,
         Self::CreditKept,
         Self::WakeForgotten,
         Self::StopForgotten,
+        Self::StatementLate,
+        Self::VersionKept,
         Self::StaleEpoch,
         Self::EpochReused,
         Self::BlockLeaked,

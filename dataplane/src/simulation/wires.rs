@@ -109,6 +109,8 @@ pub(super) struct Endpoint {
     pub(super) has_news: Rc<Cell<bool>>,
     /// Somebody has rung its doorbell.
     pub(super) was_rung: bool,
+    /// What it goes by, as others may check.
+    pub(super) posted: Vec<u32>,
 }
 
 pub(super) struct Wires {
@@ -147,6 +149,7 @@ impl Wires {
             listeners: 0,
             has_news: Rc::default(),
             was_rung: false,
+            posted: Vec::new(),
         });
     }
 
@@ -298,6 +301,15 @@ impl Wires {
         if let Some(peer) = peer.filter(|_| !was_told) {
             self.push(peer, Arrival::Closed(Why::Peer), now);
         }
+    }
+
+    /// What the process at the other end has posted, if the connection is open and nothing is under way on it.
+    pub(super) fn posted(&self, id: EndId) -> Option<Vec<u32>> {
+        let is_quiet =
+            |end: &&End| end.phase == Phase::Open && end.outbox.is_empty() && end.arrivals.is_empty();
+        let end = self.ends.get(id).filter(is_quiet)?;
+        let other = self.ends.get(end.peer?).filter(is_quiet)?;
+        Some(self.endpoints[other.endpoint].posted.clone())
     }
 
     /// Breaks some connection over the network.

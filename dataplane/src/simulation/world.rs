@@ -8,7 +8,7 @@ use super::dice::Dice;
 use super::reactor::WireReactor;
 use super::wires::{HostId, Weather, Wires};
 use crate::host::{self, Killed, Virtual};
-use crate::net::reactor::Reactor;
+use crate::net::reactor::{ConnId, Reactor};
 use rustix::fs::MemfdFlags;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -364,6 +364,16 @@ impl Virtual for World {
             });
             self.add_thread(process, false, main);
         }
+    }
+
+    fn post(&self, what: Vec<u32>) {
+        if let Some(process) = self.running.get() {
+            self.wires.borrow_mut().endpoints[process.0].posted = what;
+        }
+    }
+
+    fn posted(&self, conn: ConnId) -> Option<Vec<u32>> {
+        self.wires.borrow().posted(conn.0 as usize)
     }
 
     fn reactor(&self) -> Box<dyn Reactor> {

@@ -72,6 +72,7 @@ pub(super) struct Stmgr {
     /// When everything is looked at again, on a simulated host.
     pub(super) audit_at: Instant,
     pub(super) audited_plan: Option<(Epoch, Vec<StmgrAddress>)>,
+    pub(super) posted_version: u64,
     pub(super) actions: Vec<Action>,
     parker: Parker,
     unix: ListenerId,
@@ -154,6 +155,7 @@ impl Stmgr {
             start: now,
             audit_at: now,
             audited_plan: None,
+            posted_version: 0,
             unix,
         })
     }
@@ -405,6 +407,9 @@ impl Stmgr {
         self.on_time();
         self.settle();
         self.deliver_all();
+        if host::is_virtual() {
+            self.post();
+        }
         Ok(())
     }
 

@@ -23,6 +23,7 @@ use super::bits::Bits;
 use super::route::Peer;
 use crate::ids::TaskId;
 use crate::message::{Backpressure, Holder, TaskPressure};
+use crate::mutants::{self, Mutant};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -148,7 +149,9 @@ impl Pressure {
         if std::mem::take(&mut self.own_changed) {
             self.version += 1;
             self.any_changed = true;
-            self.restate_at = now;
+            if !mutants::is(Mutant::StatementLate) {
+                self.restate_at = now;
+            }
         }
         let state = self.version > 0 && self.restate_at <= now;
         if state {
@@ -243,7 +246,9 @@ impl Pressure {
 
     /// The link with a peer is gone, and what it stated with it.
     pub fn forget(&mut self, peer: Peer) {
-        let none = PeerSet { version: 0, holders: Bits::new(self.tasks.len()) };
+        let present = self.peers[peer.at()].version;
+        let version = if mutants::is(Mutant::VersionKept) { present } else { 0 };
+        let none = PeerSet { version, holders: Bits::new(self.tasks.len()) };
         let set = std::mem::replace(&mut self.peers[peer.at()], none);
         self.any_changed |= set.holders.iter().next().is_some();
         self.due = Some(Duration::ZERO);
@@ -263,6 +268,21 @@ impl Pressure {
             Holder { task, for_ms: now.saturating_sub(started).as_millis() as u64 }
         });
         Backpressure { version: self.version, holders: holders.collect() }
+    }
+
+    /// How often the set of this stmgr has changed.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The tasks for which this stmgr says that spouts are to be held.
+    pub(super) fn own(&self) -> Vec<TaskId> {
+        self.own_holders().map(|(task, _)| task).collect()
+    }
+
+    /// The tasks of which `peer` has said that.
+    pub(super) fn told_by(&self, peer: Peer) -> Vec<TaskId> {
+        self.peers[peer.at()].holders.iter().map(|task| TaskId(task as u32)).collect()
     }
 
     fn own_holders(&self) -> impl Iterator<Item = (TaskId, &Task)> {

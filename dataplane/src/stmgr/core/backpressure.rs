@@ -82,6 +82,24 @@ impl Core {
         self.pressure.statement(now)
     }
 
+    /// How often the tasks have changed for which this stmgr says that spouts are to be held.
+    #[must_use]
+    pub fn holders_version(&self) -> u64 {
+        self.pressure.version()
+    }
+
+    /// Those tasks.
+    #[must_use]
+    pub fn own_holders(&self) -> Vec<TaskId> {
+        self.pressure.own()
+    }
+
+    /// The tasks for which `peer` has said so, as far as this stmgr has heard.
+    #[must_use]
+    pub fn holders_told_by(&self, peer: Peer) -> Vec<TaskId> {
+        self.pressure.told_by(peer)
+    }
+
     /// What is to be reported of tasks that are behind.
     #[must_use]
     pub fn pressures(&self, now: Duration) -> Vec<TaskPressure> {
