@@ -1,7 +1,14 @@
 //! The simulator finds what it should, repeats itself, and finds nothing where it found something before.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use egret::{Next, Spout, SpoutCollector, TopologyBuilder};
+use egret_control::packing::{Packing, RoundRobin};
+use egret_dataplane::ids::{ContainerId, Epoch};
+use egret_dataplane::message::Message;
 use egret_dataplane::mutants::{self, Mutant};
+use egret_dataplane::plan::PhysicalPlan;
+use egret_dataplane::stmgr::registration::Registration;
+use egret_dataplane::stmgr::route::Routes;
 use egret_tests::sim::{Run, Scenario, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -50,17 +57,17 @@ fn what_is_lost_fails_at_once() {
     }
 }
 
-/// How many seeds it takes to find a planted bug.
-fn seeds_to_find(mutant: Mutant, most: u64) -> Option<u64> {
-    mutants::wake(Some(mutant));
-    let found = (0..most).find(|&seed| !simulate(seed).violations.is_empty());
-    mutants::wake(None);
-    found.map(|seed| seed + 1)
+fn expect_found(mutant: Mutant, most: u64) {
+    expect_found_in(mutant, most, |scenario| scenario);
 }
 
-fn expect_found(mutant: Mutant, most: u64) {
-    let found = seeds_to_find(mutant, most);
-    println!("{mutant:?}: found with seed number {found:?}");
+/// So many seeds are enough to find a planted bug.
+fn expect_found_in(mutant: Mutant, most: u64, kind: impl Fn(Scenario) -> Scenario) {
+    mutants::wake(Some(mutant));
+    let mut scenarios = (0..most).map(|seed| kind(Scenario::new(seed, MOST)));
+    let found = scenarios.position(|scenario| !run(scenario).violations.is_empty());
+    mutants::wake(None);
+    println!("{mutant:?}: found with seed number {:?}", found.map(|seed| seed + 1));
     assert!(found.is_some(), "{mutant:?} is not found in {most} seeds");
 }
 
@@ -82,6 +89,59 @@ fn a_block_that_is_freed_twice_is_found() {
 #[test]
 fn holders_of_a_peer_that_is_gone_are_found() {
     expect_found(Mutant::StopForgotten, 30);
+}
+
+#[test]
+fn holders_that_are_stated_late_are_found() {
+    expect_found(Mutant::StatementLate, 30);
+}
+
+#[test]
+fn a_restarted_peer_that_is_not_heard_is_found() {
+    expect_found(Mutant::VersionKept, 100);
+}
+
+#[test]
+fn epochs_that_are_used_twice_are_found() {
+    expect_found_in(Mutant::EpochReused, 60, Scenario::around_tmaster);
+}
+
+/// The epoch that a stmgr goes by when a plan has come after one of epoch 5.
+fn epoch_after_one_of(epoch: u64) -> Epoch {
+    let mut t = TopologyBuilder::new("epochs");
+    t.spout("none", 1, || Never);
+    let blueprint = t.build().unwrap();
+    let (topology, packing) = (blueprint.topology(), RoundRobin.pack(blueprint.topology()).unwrap());
+    let routes = Routes::new(topology, &packing, ContainerId(1)).unwrap();
+    let (mut registration, mut actions) = (Registration::new(&routes), Vec::new());
+    for epoch in [5, epoch] {
+        let (topology, packing) = (topology.clone(), packing.clone());
+        let plan =
+            PhysicalPlan { epoch: Epoch(epoch), topology, packing, stmgrs: Vec::new(), ended: Vec::new() };
+        registration.from_tmaster(Message::Plan(Box::new(plan)), &routes, &mut actions);
+    }
+    registration.epoch()
+}
+
+/// No seed finds this one: a stmgr says which epoch it has when it registers, and no tmaster sends it an older plan over that
+/// connection. So a second lock is tested as such: the check holds, and one that does not would be seen.
+#[test]
+fn an_older_plan_is_not_taken_and_one_that_is_is_noticed() {
+    assert_eq!((epoch_after_one_of(6), epoch_after_one_of(4)), (Epoch(6), Epoch(5)));
+    mutants::wake(Some(Mutant::StaleEpoch));
+    let taken = epoch_after_one_of(4);
+    mutants::wake(None);
+    assert_eq!(taken, Epoch(4), "the planted bug is there");
+}
+
+struct Never;
+
+impl Spout for Never {
+    type Id = ();
+
+    fn next_tuple(&mut self, _: &mut SpoutCollector<()>) -> egret::Result<Next> {
+        Ok(Next::Exhausted)
+    }
 }
 
 #[test]

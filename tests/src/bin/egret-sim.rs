@@ -16,13 +16,15 @@ const PROGRESS: Duration = Duration::from_secs(10);
 const INTERRUPTED: u8 = 130;
 
 const USAGE: &str = "\
-usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--no-timeouts] [--regressions] [-v]
+usage: egret-sim [--seed S] [--seeds N] [--minutes M] [--for SECONDS] [--jobs J] [--no-timeouts] [--around-tmaster] [--regressions] [-v]
   --seed S        the first seed; a fresh one when it is not given
   --seeds N       how many seeds (1)
   --minutes M     faults for at most so many simulated minutes (10)
   --for SECONDS   goes on with seeds for so long in real time
   --jobs J        so many seeds at a time (as many as there are processors)
   --no-timeouts   no tree times out: it completes only if all that is lost fails at once
+  --around-tmaster
+                  with each seed more goes wrong around the tmaster
   --regressions   the seeds that found something before
   --mutant NAME   with a planted bug awake
   -v              what happened, fault by fault; twice: what the processes log
@@ -36,6 +38,7 @@ struct Options {
     until: Option<Duration>,
     jobs: usize,
     no_timeouts: bool,
+    around_tmaster: bool,
     mutant: Option<Mutant>,
     verbose: u32,
 }
@@ -135,7 +138,8 @@ impl Exploration<'_> {
         mutants::wake(options.mutant);
         while let Some((seed, minutes)) = self.next() {
             let scenario = Scenario::new(seed, Duration::from_secs(60 * minutes));
-            let result = run(if options.no_timeouts { scenario.without_timeouts() } else { scenario });
+            let scenario = if options.no_timeouts { scenario.without_timeouts() } else { scenario };
+            let result = run(if options.around_tmaster { scenario.around_tmaster() } else { scenario });
             tell(&mut self.sum(), &result, seed, minutes, options);
         }
     }
@@ -188,7 +192,8 @@ fn tell(sum: &mut Sum, result: &Run, seed: u64, minutes: u64, options: &Options)
         sum.failed += 1;
         println!("seed {seed} failed:");
         result.violations.iter().for_each(|violation| println!("  {violation}"));
-        let more = if options.no_timeouts { " --no-timeouts" } else { "" };
+        let mut more = if options.no_timeouts { " --no-timeouts" } else { "" }.to_owned();
+        more += if options.around_tmaster { " --around-tmaster" } else { "" };
         println!(
             "  replay: cargo run -p egret-tests --bin egret-sim -- --seed {seed} --minutes {minutes}{more} -v"
         );
@@ -204,6 +209,7 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         until: None,
         jobs,
         no_timeouts: false,
+        around_tmaster: false,
         mutant: None,
         verbose: 0,
     };
@@ -219,6 +225,7 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--for" => options.until = Some(Duration::from_secs(number()?)),
             "--jobs" => options.jobs = number()?.max(1) as usize,
             "--no-timeouts" => options.no_timeouts = true,
+            "--around-tmaster" => options.around_tmaster = true,
             "--regressions" => regressions = true,
             "--mutant" => {
                 let name = args.next().unwrap_or_default();

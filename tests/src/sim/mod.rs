@@ -7,6 +7,7 @@
 
 mod components;
 mod control;
+mod courses;
 mod faults;
 mod journal;
 mod run;

@@ -80,6 +80,8 @@ pub struct Scenario {
     pub fault_time: Duration,
     /// From one fault to the next, on the average.
     pub(super) fault_gap: Duration,
+    /// Half of what goes wrong are courses of events around the tmaster.
+    pub(super) around_tmaster: bool,
     /// The slowest process is as many times slower than the fastest.
     pub(super) spread: u64,
     pub(super) max_delay: Duration,
@@ -126,6 +128,8 @@ impl Scenario {
             has_faults,
             fault_time,
             fault_gap: Duration::from_millis(gap_ms),
+            // Drawn apart, so that the other seeds mean what they meant before.
+            around_tmaster: Dice::new(seed ^ 0x7a_57e5).once_in(4),
             spread: *dice.choose(&[1, 4, 30, 300]).unwrap_or(&4),
             max_delay: Duration::from_micros(*dice.choose(&[60, 500, 5_000, 80_000]).unwrap_or(&500)),
             keeps: if dice.once_in(3) { dice.between(1, 20) as usize } else { 0 },
@@ -137,6 +141,13 @@ impl Scenario {
     pub fn without_timeouts(mut self) -> Self {
         let timeout = self.config.iter_mut().find(|(key, _)| *key == "topology.message.timeout.secs");
         timeout.into_iter().for_each(|(_, secs)| *secs = (24 * 3600).to_string());
+        self
+    }
+
+    /// The same with more that goes wrong around the tmaster.
+    #[must_use]
+    pub fn around_tmaster(mut self) -> Self {
+        self.around_tmaster = true;
         self
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Inner {
     entries: Mutex<BTreeMap<String, Entry>>,
     is_down: AtomicBool,
+    is_full: AtomicBool,
     guards: AtomicU64,
     journal: Journal,
 }
@@ -36,12 +37,26 @@ impl SimState {
         self.0.is_down.store(is_down, Ordering::Relaxed);
     }
 
+    /// Whether it takes nothing from now on, as when a disk is full.
+    pub(super) fn set_full(&self, is_full: bool) {
+        self.0.is_full.store(is_full, Ordering::Relaxed);
+    }
+
     fn entries(&self) -> Result<MutexGuard<'_, BTreeMap<String, Entry>>, StateError> {
         if self.0.is_down.load(Ordering::Relaxed) {
             let error = io::Error::from(io::ErrorKind::TimedOut);
             return Err(StateError::Io { place: "the simulated state".to_owned(), error });
         }
         Ok(self.0.entries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// To write into.
+    fn room(&self) -> Result<MutexGuard<'_, BTreeMap<String, Entry>>, StateError> {
+        if self.0.is_full.load(Ordering::Relaxed) {
+            let error = io::Error::from(io::ErrorKind::StorageFull);
+            return Err(StateError::Io { place: "the simulated state".to_owned(), error });
+        }
+        self.entries()
     }
 }
 
@@ -59,7 +74,7 @@ impl StateManager for SimState {
     }
 
     fn write(&self, path: &str, bytes: &[u8]) -> Result<(), StateError> {
-        let mut entries = self.entries()?;
+        let mut entries = self.room()?;
         let before = entries.insert(path.to_owned(), Entry { bytes: bytes.to_vec(), held_by: None });
         if path.starts_with("/pplans/")
             && let (Some(old), Some(new)) = (before.and_then(|entry| epoch_of(&entry.bytes)), epoch_of(bytes))
@@ -89,7 +104,7 @@ impl StateManager for SimState {
     }
 
     fn ephemeral(&self, path: &str, bytes: &[u8]) -> Result<Ephemeral, StateError> {
-        let mut entries = self.entries()?;
+        let mut entries = self.room()?;
         match entries.get(path) {
             Some(entry) if entry.held_by.is_some() => {
                 let holder = String::from_utf8_lossy(&entry.bytes).into_owned();
