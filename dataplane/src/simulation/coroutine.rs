@@ -7,7 +7,7 @@
 use crate::host::Killed;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -39,16 +39,23 @@ type Place = *const Yielder<Wake, Pause>;
 thread_local! {
     /// Where the simulated thread that runs now stops; null outside of all.
     static RUNNING: Cell<Place> = const { Cell::new(std::ptr::null()) };
+    /// Stacks of threads that are over: processes die and come back all the time, and fresh memory costs more than they do.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(super) struct Coroutines(Coroutine<Wake, Pause, ()>, Rc<Cell<Place>>);
+/// Stacks that are kept at most: more than the threads of most simulated worlds.
+const STACKS_KEPT: usize = 128;
+
+/// Its coroutine is there until it is dropped.
+pub(super) struct Coroutines(Option<Coroutine<Wake, Pause, ()>>, Rc<Cell<Place>>);
 
 impl Coroutines {
     /// A thread that will run `body`, which catches its own panics.
     pub(super) fn new(body: Box<dyn FnOnce()>) -> io::Result<Self> {
         let place = Rc::new(Cell::new(std::ptr::null()));
         let own = place.clone();
-        let stack = DefaultStack::new(STACK_BYTES)?;
+        let kept = STACKS.with_borrow_mut(Vec::pop);
+        let stack = kept.map_or_else(|| DefaultStack::new(STACK_BYTES), Ok)?;
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Wake, Pause>, wake| {
             own.set(yielder);
             RUNNING.set(yielder);
@@ -56,21 +63,36 @@ impl Coroutines {
                 body();
             }
         });
-        Ok(Self(coroutine, place))
+        Ok(Self(Some(coroutine), place))
     }
 
     /// Lets it run until it stops.
     pub(super) fn resume(&mut self, wake: Wake) -> Pause {
-        if self.0.done() {
+        let Some(coroutine) = self.0.as_mut().filter(|coroutine| !coroutine.done()) else {
             return Pause::Ended;
-        }
+        };
         RUNNING.set(self.1.get());
-        let result = self.0.resume(wake);
+        let result = coroutine.resume(wake);
         RUNNING.set(std::ptr::null());
         match result {
             CoroutineResult::Yield(pause) => pause,
             CoroutineResult::Return(()) => Pause::Ended,
         }
+    }
+}
+
+impl Drop for Coroutines {
+    fn drop(&mut self) {
+        // One that is not done unwinds, and its stack goes with it.
+        let Some(coroutine) = self.0.take().filter(Coroutine::done) else { return };
+        let stack = coroutine.into_stack();
+        // When the real thread ends its stacks may be gone before this.
+        let _ = STACKS.try_with(|stacks| {
+            let mut stacks = stacks.borrow_mut();
+            if stacks.len() < STACKS_KEPT {
+                stacks.push(stack);
+            }
+        });
     }
 }
 
