@@ -3,6 +3,7 @@
 use super::file::FileState;
 use super::{Ephemeral, StateError, StateManager};
 use crate::scheduler::SchedulerRecord;
+use egret_dataplane::ids::TaskId;
 use egret_dataplane::plan::{PackingPlan, PhysicalPlan, Topology};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -135,6 +136,20 @@ impl State {
     /// [`StateError`].
     pub fn physical_plan(&self, name: &str) -> Result<Option<PhysicalPlan>, StateError> {
         self.get(&at("pplans", name))
+    }
+
+    /// The tasks that have ended, as that plan says; none without one.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn ended_tasks(&self, name: &str) -> Result<Vec<TaskId>, StateError> {
+        /// The plan but for what is not asked for.
+        #[derive(Deserialize)]
+        struct Ends {
+            ended: Vec<TaskId>,
+        }
+        let ends: Option<Ends> = self.get(&at("pplans", name))?;
+        Ok(ends.map_or_else(Vec::new, |ends| ends.ended))
     }
 
     /// Stores the physical plan.

@@ -146,10 +146,9 @@ impl Driver {
 
     /// What the tmaster before this one leaves, which may not have noticed yet that its entry was removed.
     fn ended_elsewhere(&self) -> BTreeSet<TaskId> {
-        let plan = self.state.physical_plan(&self.name).ok().flatten();
-        let memory = Memory::read(&self.container().tmaster_memory());
-        let stored = plan.into_iter().flat_map(|plan| plan.ended);
-        stored.chain(memory.into_iter().flat_map(|memory| memory.ended)).collect()
+        let stored = self.state.ended_tasks(&self.name).unwrap_or_default();
+        let memory = Memory::read_ended(&self.container().tmaster_memory());
+        stored.into_iter().chain(memory).collect()
     }
 
     fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {

@@ -22,7 +22,21 @@ pub struct Memory {
     pub(crate) elapsed: Duration,
 }
 
+/// What a tmaster takes over of it as long as it waits.
+#[derive(Deserialize)]
+struct Ends {
+    #[serde(default)]
+    ended: Vec<TaskId>,
+}
+
 impl Memory {
+    /// The tasks that have ended, as the tmaster before this one knows now.
+    pub(crate) fn read_ended(path: &Path) -> Vec<TaskId> {
+        let read = std::fs::read(path).ok();
+        let ends = read.and_then(|bytes| serde_json::from_slice::<Ends>(&bytes).ok());
+        ends.map_or_else(Vec::new, |ends| ends.ended)
+    }
+
     /// What the tmaster before this one left. Counters are worth no failure: without them counting begins anew.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let bytes = std::fs::read(path).ok()?;
