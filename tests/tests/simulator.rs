@@ -101,6 +101,7 @@ fn a_restarted_peer_that_is_not_heard_is_found() {
     expect_found(Mutant::VersionKept, 100);
 }
 
+/// BR-034: a tmaster that does not ask which plan the stmgrs have.
 #[test]
 fn epochs_that_are_used_twice_are_found() {
     expect_found_in(Mutant::EpochReused, 60, Scenario::around_tmaster);

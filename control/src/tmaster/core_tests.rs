@@ -164,6 +164,7 @@ fn a_stmgr_that_comes_back_at_the_same_or_a_new_address_gets_a_higher_epoch() {
     }
 }
 
+/// BR-034.
 #[test]
 fn an_old_epoch_never_overwrites_a_newer_plan() {
     let mut bench = Bench::new();
@@ -192,6 +193,7 @@ fn a_restarted_tmaster_goes_on_from_the_stored_plan() {
     assert!(effects.contains(&set_state(&[5, 6], RunState::Stopped)), "{effects:?}");
 }
 
+/// BR-064.
 #[test]
 fn of_two_stmgrs_of_a_container_the_newer_incarnation_has_it() {
     let mut bench = Bench::running();
@@ -203,6 +205,7 @@ fn of_two_stmgrs_of_a_container_the_newer_incarnation_has_it() {
     assert!(refused(&bench.register(5, stmgr(1, 1, "h:1")), 5), "nor does it get the container back");
 }
 
+/// BR-064.
 #[test]
 fn a_zombie_is_refused_however_late_it_comes() {
     let mut bench = Bench::running();

@@ -282,6 +282,7 @@ fn a_run_killed_at_any_moment_blocks_nothing() {
     }
 }
 
+/// BR-064.
 fn a_second_executor_is_refused() {
     let cluster = Cluster::new(ExecutionMode::Submit);
     let launch = cluster.launch();

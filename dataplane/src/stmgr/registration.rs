@@ -277,6 +277,7 @@ mod tests {
         assert_eq!(told(|a| r.instance_up(Slot(0), a)), expected);
     }
 
+    /// BR-034.
     #[test]
     fn an_older_or_foreign_plan_changes_nothing() {
         let (mut r, routes) = start();
