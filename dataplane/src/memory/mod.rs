@@ -21,6 +21,8 @@ pub mod pool;
 pub mod ring;
 
 #[cfg(test)]
+mod handover_tests;
+#[cfg(test)]
 mod park_tests;
 #[cfg(test)]
 mod ring_tests;
