@@ -24,8 +24,10 @@ fn simulate(seed: u64) -> Run {
 
 #[test]
 fn a_seed_repeats_its_run() {
-    for seed in 0..8 {
-        let (once, again) = (simulate(seed), simulate(seed));
+    let usual = (0..8).map(|seed| Scenario::new(seed, MOST));
+    for scenario in usual.chain([Scenario::new(10, MOST).around_tmaster()]) {
+        let seed = scenario.seed;
+        let (once, again) = (run(scenario.clone()), run(scenario));
         assert_eq!((once.trace, once.took, once.log), (again.trace, again.took, again.log), "seed {seed}");
     }
 }
