@@ -111,6 +111,7 @@ impl<Id> Ids<Id> {
 mod tests {
     use super::*;
     use crate::ledger::Outcome;
+    use egret_dataplane::frame::PAGE;
 
     fn all(ids: &mut Ids<u64>) -> (Option<(u64, u64)>, Vec<u64>, u64) {
         let (mut ended, mut counted) = (Ended { first: 64, mask: 0b1011, outcome: Outcome::Acked }, 0);
@@ -128,5 +129,15 @@ mod tests {
         assert_eq!(all(&mut ids), (Some((64, 0b1011)), vec![], 3));
         ids.put(65, 7);
         assert_eq!(all(&mut ids), (None, vec![64, 7, 67], 3));
+    }
+
+    #[test]
+    fn ids_come_back_that_are_too_old_for_their_ring() {
+        let mut ids = Ids::new(4);
+        (1..10).for_each(|page| ids.put(page * PAGE + 1, page));
+        assert!(!ids.kept.has_page(PAGE) && ids.kept.has_page(9 * PAGE));
+        assert_eq!(all(&mut ids), (None, vec![1], 1));
+        ids.are_numbers();
+        assert_eq!(all(&mut ids), (None, vec![64, 65, 67], 3));
     }
 }

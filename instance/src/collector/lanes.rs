@@ -144,12 +144,12 @@ impl Lanes {
         let edge_base = self.bases.as_mut().map_or(0, EdgeBases::next);
         let to = &mut self.lanes[lane];
         let header = BatchHeader { source: self.source, target: to.target, stream: to.stream, edge_base };
-        let mut batch = BatchBuilder::new(block, header);
-        let appended = append(&mut batch, record, bytes, rooted);
-        // A block that is too small would break the outlet's promise; it stays open all the same, not to be lost.
-        to.open(batch);
+        to.open(BatchBuilder::new(block, header));
         self.open += 1;
-        let place = appended.map_err(|_| EmitError::TooLarge { bytes, limit })?;
+        // The lane has the block, whatever happens: a record may panic, and a block that is too small would break the
+        // outlet's promise.
+        let appended = to.batch.as_mut().map(|batch| append(batch, record, bytes, rooted));
+        let Some(Ok(place)) = appended else { return Err(EmitError::TooLarge { bytes, limit }) };
         Ok(if is_rooted(rooted) { to.edges(place) } else { 0 })
     }
 

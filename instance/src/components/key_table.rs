@@ -47,8 +47,9 @@ impl Default for KeyTable {
 }
 
 impl KeyTable {
-    /// Adds one to the count of `key` and returns it.
+    /// Adds one to the count of `key` and returns it; not to be mixed with [`note`](Self::note).
     pub(super) fn increment(&mut self, key: &[u8]) -> u64 {
+        debug_assert_eq!(self.notes, 0, "their counts are not the table's yet");
         if key.len() > INLINE {
             return self.increment_long(key);
         }
@@ -76,9 +77,12 @@ impl KeyTable {
     fn count_noted(&mut self) {
         let (noted, notes) = (self.noted, std::mem::take(&mut self.notes));
         let noted = noted.iter().take(notes);
-        // Each slot is asked for before any is looked at, so that one cache miss does not wait for the one before.
-        let asked =
-            noted.clone().fold(0, |all, (_, hash)| all ^ self.slots[*hash as usize & self.mask()].count);
+        // Each slot is asked for before any is looked at, so that one cache miss does not wait for the one before. Its two ends
+        // may be in two cache lines.
+        let asked = noted.clone().fold(0, |all, (_, hash)| {
+            let slot = &self.slots[*hash as usize & self.mask()];
+            all ^ slot.key[0] ^ slot.count
+        });
         std::hint::black_box(asked);
         for &(key, hash) in noted {
             self.increment_short(key, hash);

@@ -10,7 +10,8 @@ const MAX_PENDING: u32 = 150;
 #[derive(Clone, Debug)]
 enum Step {
     /// So many roots, with edges of few values.
-    Emit(u8, u64),
+    /// So many roots, with edges from these on that are of so many kinds in turn.
+    Emit(u8, u64, u64),
     /// Roots of the page that is so far back, as a mask.
     Ack(u64, u64, u64),
     Fail(u64, u64),
@@ -30,8 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let page = 0..6_u64;
     prop_oneof![
-        8 => (1..100_u8, 1..4_u64).prop_map(|(count, edges)| Step::Emit(count, edges)),
-        8 => (page.clone(), mask.clone(), 0..4_u64).prop_map(|(back, mask, xor)| Step::Ack(back, mask, xor)),
+        8 => (1..100_u8, 1..4_u64, 1..8_u64).prop_map(|(count, edges, kinds)| Step::Emit(count, edges, kinds)),
+        8 => (page.clone(), mask.clone(), 0..10_u64).prop_map(|(back, mask, xor)| Step::Ack(back, mask, xor)),
         2 => (page, mask).prop_map(|(back, mask)| Step::Fail(back, mask)),
         1 => any::<(bool, bool)>().prop_map(|(fails, ends)| Step::Slow(fails, ends)),
         4 => Just(Step::Tell),
@@ -81,7 +82,8 @@ proptest! {
         let (mut model, front) = (Model::default(), ledger.front());
         for step in steps {
             match step {
-                Step::Emit(count, edges) => for _ in 0..count {
+                Step::Emit(count, edges, kinds) => for n in 0..count {
+                    let edges = edges + u64::from(n) % kinds;
                     let Some(id) = front.next().or_else(|| ledger.next_id()) else { break };
                     prop_assert!(id >= model.next, "ids grow");
                     if !front.open(id, edges) {

@@ -54,7 +54,7 @@ pub struct Ledger {
     /// Those that were taken over from the front.
     in_flight: u32,
     front: Rc<Front>,
-    /// The roots from this id on are at the front: alike, of the page of the next one and not in that yet.
+    /// The roots from this id on are at the front: all of one page, and not in that yet.
     latest: u64,
     /// Those that are not handed out.
     ended: EndedTrees,
@@ -268,10 +268,12 @@ impl Ledger {
             return self.ack_stragglers(record);
         }
         page.ack(record.mask, record.xor, &mut self.complete);
-        while let Some((roots, stamp_us)) = self.complete.pop() {
+        for index in 0..self.complete.len() {
+            let (roots, stamp_us) = self.complete[index];
             self.end(record.first, roots, Outcome::Acked);
             self.count(stamp_us, roots.count_ones());
         }
+        self.complete.clear();
     }
 
     #[cold]

@@ -45,10 +45,11 @@ pub trait Record {
     /// How many bytes the archive takes. This is what `egret.tuple.max.bytes` limits.
     fn encoded_len(&self) -> usize;
 
-    /// Writes the archive to `space`, which is aligned to 8 bytes and as long as [`encoded_len`](Self::encoded_len) says.
+    /// Writes the archive to `space`, which is aligned to 8 bytes and as long as [`encoded_len`](Self::encoded_len) says:
+    /// every byte of it, since it holds what was there before.
     ///
     /// # Panics
-    /// When it is not so long.
+    /// May panic when it is not so long.
     fn write(&self, space: &mut [u8]);
 }
 

@@ -171,6 +171,7 @@ impl Record for Values<'_> {
     fn write(&self, space: &mut [u8]) {
         let mut archive = ArchiveWriter::with_root(space, self.layout.size());
         for (index, value) in self.values.iter().enumerate() {
+            // There are as many fields as values.
             if let Some((_, offset)) = self.layout.field(index) {
                 archive.put(offset, *value);
             }

@@ -1,7 +1,7 @@
 //! Writes an rkyv archive straight into the place where it will be read.
 //!
 //! Safe code over byte slices, not rkyv's serializer: that costs several times as much for a small tuple because it
-//! does not know the root's place beforehand. What is written is the same, byte for byte; `tests/tuple.rs` compares.
+//! does not know the root's place beforehand. What is written is the same, byte for byte; `tests/api/tuples.rs` compares.
 //!
 //! ```text
 //! string to 8 bytes   | the bytes, then 0xff to the end                               |
@@ -25,7 +25,7 @@ impl<'a> ArchiveWriter<'a> {
     /// Begins an archive that fills `space`, with a root of `ROOT` bytes.
     ///
     /// # Panics
-    /// When it is longer than that.
+    /// When the root is longer than `space`.
     #[inline]
     pub fn new<const ROOT: usize>(space: &'a mut [u8]) -> Self {
         let (before, root) = space.split_at_mut(space.len() - ROOT);
@@ -43,7 +43,8 @@ impl<'a> ArchiveWriter<'a> {
         Self::over(before, root)
     }
 
-    /// What is left before the root of which the alignment is up to 8 is shorter than that.
+    /// Begins by clearing the gap between fields and root, which is shorter than the root's alignment. What is before the root
+    /// is a multiple of that, so it is 8 at least where 8 is the alignment, and 4 where 4 is.
     #[inline]
     fn over(before: &'a mut [u8], root: &'a mut [u8]) -> Self {
         if let Some(gap) = before.last_chunk_mut::<8>() {
@@ -59,7 +60,7 @@ impl<'a> ArchiveWriter<'a> {
     /// Writes the next field, whose archived form stands at `offset` in the root.
     ///
     /// # Panics
-    /// When the field does not fit: `len` must come from the same values in the same order.
+    /// When the field does not fit: the length of the space must come from the same values in the same order.
     // Always, so that the match is decided when derived code is compiled: it halves the cost of a small tuple.
     #[inline(always)]
     pub fn put(&mut self, offset: usize, value: Value<'_>) {
@@ -119,7 +120,7 @@ impl<'a> ArchiveWriter<'a> {
 /// Copies all of `from`. A few bytes are copied in two parts that overlap: a call of `memcpy` costs several times as much.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
-    if from.len() > 16 || !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
+    if !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
         to.copy_from_slice(from);
     }
 }
@@ -127,8 +128,10 @@ fn copy(to: &mut [u8], from: &[u8]) {
 /// Copies the first and the last `N` bytes; `false` when there are fewer, or more between them.
 #[inline]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else { return false };
-    let (first, last) = (*first, *last);
+    let (Some(&first), Some(&last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else { return false };
+    if from.len() > 2 * N {
+        return false;
+    }
     to.first_chunk_mut().is_some_and(|to| {
         *to = first;
         true

@@ -4,13 +4,16 @@ use crate::kit::{Aligned, Ignore, Log, Word, blocks, emitter_of, table};
 use egret::ledger::{Ledger, Limits, SharedLedger};
 use egret::topology::{BoltRunner, Runner, SpoutRunner};
 use egret::{
-    Anchor, Blueprint, Bolt, BoltCollector, Held, Input, Next, Spout, SpoutCollector, TaskId, TopologyBuilder,
+    Acked, Anchor, Blueprint, Bolt, BoltCollector, Held, Input, Next, Spout, SpoutCollector, TaskId,
+    TopologyBuilder,
 };
 use egret_dataplane::frame::{AckKind, AckReader, BatchReader};
 use egret_dataplane::ids::Incarnation;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const INCARNATION: Incarnation = Incarnation(3);
 
@@ -161,17 +164,70 @@ fn a_root_whose_emission_panicked_never_was() {
     let mut t = TopologyBuilder::new("acks");
     t.config("topology.reliability.mode", "ATLEAST_ONCE");
     t.spout("source", 1, || crate::kit::Nothing).emits::<Word>();
-    t.basic_bolt("sink", 1, || Ignore).custom("source", |_| panic!("no choice"));
-    let (emitter, _) = emitter_of(&t.build().unwrap(), TaskId(1));
+    let is_first = AtomicBool::new(true);
+    t.basic_bolt("sink", 1, || Ignore).custom("source", move |targets| {
+        assert!(!is_first.swap(false, Ordering::Relaxed), "no choice");
+        targets.choose(0);
+    });
+    let (emitter, log) = emitter_of(&t.build().unwrap(), TaskId(1));
     let (ledger, told) = (ledger(10), Rc::default());
-    let spout = Noting { in_a_call: 1, next: 0, noted: BTreeMap::new(), told };
+    let spout = Noting { in_a_call: 1, next: 0, noted: BTreeMap::new(), told: Rc::clone(&told) };
     let mut runner = Runner::spout(spout, emitter.with_ledger(ledger.clone(), INCARNATION));
     let spout = spout_of(&mut runner);
-    let call = std::panic::AssertUnwindSafe(|| spout.next_tuples(1));
-    assert!(std::panic::catch_unwind(call).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| spout.next_tuples(1))).is_err());
     assert!(ledger.borrow().is_empty());
     assert!(!spout.deliver());
     assert!(ledger.borrow().is_empty());
+    // Its id is the next one's.
+    assert_eq!(spout.next_tuples(1).unwrap(), Next::Emitted);
+    spout.emitter().flush();
+    ack_emitted(&ledger, &log);
+    spout.deliver();
+    assert_eq!(told.borrow()[..], [('a', 0)]);
+    assert!(ledger.borrow().is_empty());
+}
+
+fn ack_emitted(ledger: &SharedLedger, log: &Rc<RefCell<Log>>) {
+    emitted(log).into_iter().for_each(|(id, edge)| ledger.borrow_mut().ack(id, edge));
+}
+
+/// Asks for one of the ids that it is told at once.
+struct Picky {
+    picked: Rc<RefCell<Vec<u64>>>,
+    panics: bool,
+}
+
+impl Spout for Picky {
+    type Id = u64;
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> egret::Result<Next> {
+        (10..15).try_for_each(|n| out.emit(&Word { word: "x", n }).id(n))?;
+        Ok(Next::Emitted)
+    }
+
+    fn ack_all(&mut self, ids: &mut Acked<'_, u64>) {
+        self.picked.borrow_mut().extend(ids.next());
+        assert!(!std::mem::take(&mut self.panics), "after the first one");
+    }
+}
+
+#[test]
+fn what_a_spout_does_not_ask_for_it_is_not_told_and_after_a_panic_it_is_told_the_rest() {
+    for panics in [false, true] {
+        let (emitter, log) = emitter_of(&blueprint("ATLEAST_ONCE"), TaskId(1));
+        let (ledger, picked) = (ledger(10), Rc::default());
+        let spout = Picky { picked: Rc::clone(&picked), panics };
+        let mut runner = Runner::spout(spout, emitter.with_ledger(ledger.clone(), INCARNATION));
+        let spout = spout_of(&mut runner);
+        assert_eq!(spout.next_tuples(1).unwrap(), Next::Emitted);
+        spout.emitter().flush();
+        ack_emitted(&ledger, &log);
+        assert_eq!(catch_unwind(AssertUnwindSafe(|| spout.deliver())).is_err(), panics);
+        assert!(!spout.deliver());
+        assert_eq!(picked.borrow()[..], if panics { vec![10, 11] } else { vec![10] });
+        assert_eq!(spout.emitter().counters.acked, 5);
+        assert!(ledger.borrow().is_empty());
+    }
 }
 
 /// A block of `count` tracked words of the source.
