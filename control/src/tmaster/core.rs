@@ -7,7 +7,7 @@
 //! 3. A stmgr that comes back, wherever it listens now, makes a new plan with a higher epoch. The others go on
 //!    meanwhile under the plan that they have; the one that came back is told to run when its own mesh is whole.
 //! 4. *Draining* on request: spouts end. Tasks end one by one either way; a task that ended stays ended.
-//! 5. When all have ended, or on a stop request: *Stopping*. Stmgrs are told, send their last counters and close.
+//! 5. When all have ended, or on a stop request: *Stopping*. Stmgrs are told, send their last counters, say the same and close.
 //! 6. *Over*: the last status is final.
 //!
 //! A tmaster that is restarted begins at 1 with the stored plan and the memory of the one before: stmgrs that registered
@@ -66,8 +66,6 @@ pub enum Event {
     Message(PeerId, Message),
     /// The connection is gone.
     Closed(PeerId),
-    /// So is this one, and what was sent last may be lost with it.
-    Broke(PeerId),
     /// A process of the topology has used this much CPU time, in seconds.
     Cpu(ProcessRole, u32, f64),
     /// These tasks have ended, as another tmaster of the topology has heard.
@@ -137,8 +135,9 @@ struct Slot {
     peer: Option<PeerId>,
     /// A stmgr has registered with this tmaster or one before it.
     known: bool,
-    /// It was told to stop, and as far as is known has heard it.
-    told_stop: bool,
+    /// It was told to stop, and has said that it leaves. Without that, nobody knows whether one whose connection ended has heard
+    /// of it: the system closes those of a killed process in order, too.
+    has_left: bool,
     incarnation: Incarnation,
     address: String,
     /// The epoch for which it said that its mesh is whole.
@@ -188,12 +187,6 @@ impl Tmaster {
         match event {
             Event::Message(peer, message) => self.message(peer, message, now, effects),
             Event::Closed(peer) => self.closed(peer, now, effects),
-            Event::Broke(peer) => {
-                if let Some(slot) = self.slots.values_mut().find(|slot| slot.peer == Some(peer)) {
-                    slot.told_stop = false;
-                }
-                self.closed(peer, now, effects);
-            }
             Event::Cpu(role, pid, seconds) => self.totals.cpu_sample(role, pid, seconds),
             // Later its stmgrs are this one's, and tell it themselves.
             Event::EndedElsewhere(tasks) => {
@@ -326,6 +319,11 @@ impl Tmaster {
         match message {
             Message::Heartbeat(heartbeat) => self.totals.heartbeat(container, heartbeat),
             Message::MeshWhole(epoch) => self.mesh_whole(container, epoch, now, effects),
+            Message::SetState(RunState::Stopped) if self.run_state() == RunState::Stopped => {
+                if let Some(slot) = self.slots.get_mut(&container) {
+                    slot.has_left = true;
+                }
+            }
             Message::TaskEnded(task) if self.packing.container_of(task) == Some(container) => {
                 self.task_ended(task);
                 self.stop_if_all_ended(now, effects);
@@ -426,18 +424,17 @@ impl Tmaster {
 
     fn stop(&mut self, outcome: TopologyState, now: Duration, effects: &mut Vec<Effect>) {
         if self.run_state() != RunState::Stopped {
-            self.slots.values_mut().for_each(|slot| slot.told_stop = slot.peer.is_some());
             self.enter(Phase::Stopping { deadline: now + STOP_DEADLINE, outcome }, effects);
             self.finish_stop(now, effects);
         }
     }
 
-    /// Ends the topology when every stmgr that was told to stop has closed, or is too late.
+    /// Ends the topology when every stmgr has left, or is too late.
     fn finish_stop(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let Phase::Stopping { deadline, outcome } = self.phase else { return };
         let straggling = now + STOP_DEADLINE < deadline + STRAGGLERS;
         // One that registered and is away at the moment is told when it comes back.
-        let open = |slot: &Slot| slot.peer.is_some() || (!slot.told_stop && (slot.known || straggling));
+        let open = |slot: &Slot| slot.peer.is_some() || (!slot.has_left && (slot.known || straggling));
         if now < deadline && self.slots.values().any(open) {
             return;
         }

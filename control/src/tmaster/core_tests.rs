@@ -99,6 +99,12 @@ impl Bench {
         self.event(Event::Closed(PeerId(peer)))
     }
 
+    /// As it does when it was told to stop.
+    fn leaves(&mut self, peer: u64) -> Vec<Effect> {
+        assert_eq!(self.says(peer, Message::SetState(RunState::Stopped)), []);
+        self.closed(peer)
+    }
+
     fn state(&self) -> TopologyState {
         self.tmaster.status().state
     }
@@ -256,8 +262,8 @@ fn a_restarted_tmaster_counts_on() {
     bench.says(2, counters(2, 2, 0, 6));
     bench.says(1, Message::TaskEnded(TaskId(1)));
     bench.says(2, Message::TaskEnded(TaskId(2)));
-    bench.closed(1);
-    let effects = bench.closed(2);
+    bench.leaves(1);
+    let effects = bench.leaves(2);
     let Some(status) = final_status(&effects) else { panic!("not final: {effects:?}") };
     assert_eq!((status.state, status.lost, status.reports.len()), (TopologyState::Failed, 0, 1));
     assert_eq!((status.elapsed_s, status.components[1].executed, status.dropped[0].1), (5.0, 10, 2));
@@ -298,9 +304,9 @@ fn when_all_tasks_have_ended_the_topology_completes_with_the_last_counters() {
     assert!(matches!(&effects[..], [Effect::Store(plan)] if plan.ended == [TaskId(1)]), "{effects:?}");
     bench.says(2, counters(2, 1, 0, 9));
     assert!(bench.says(2, Message::TaskEnded(TaskId(2))).contains(&set_state(&[1, 2], RunState::Stopped)));
-    assert_eq!(final_status(&bench.closed(1)), None);
+    assert_eq!(final_status(&bench.leaves(1)), None);
     bench.says(2, counters(2, 1, 0, 10));
-    let effects = bench.closed(2);
+    let effects = bench.leaves(2);
     let Some(status) = final_status(&effects) else { panic!("not final: {effects:?}") };
     assert_eq!((status.state, status.lost, status.elapsed_s), (TopologyState::Completed, 0, 1.0));
     let pushed = Effect::Send(vec![CLIENT], Message::Status(Box::new(status.clone())));
@@ -323,9 +329,9 @@ fn a_stmgr_that_was_away_at_the_stop_is_told_when_it_comes_back() {
     let mut bench = Bench::running();
     bench.closed(1);
     bench.says(99, Message::Request(Request::Stop));
-    assert_eq!(final_status(&bench.closed(2)), None, "container 1 does not know yet");
+    assert_eq!(final_status(&bench.leaves(2)), None, "container 1 does not know yet");
     assert_eq!(bench.register(3, stmgr(1, 1, "h:1")), [set_state(&[3], RunState::Stopped)]);
-    assert!(final_status(&bench.closed(3)).is_some());
+    assert!(final_status(&bench.leaves(3)).is_some());
 }
 
 #[test]
@@ -340,20 +346,28 @@ fn a_tmaster_restarted_during_the_stop_tells_who_is_left_and_does_not_wait_for_w
     bench.tick(SECOND);
     bench.tick(STRAGGLERS);
     assert_eq!(bench.register(7, stmgr(2, 1, "h:2")), [set_state(&[7], RunState::Stopped)]);
-    assert_eq!(final_status(&bench.closed(7)), None, "container 1 may be about to register");
+    assert_eq!(final_status(&bench.leaves(7)), None, "container 1 may be about to register");
     let effects = bench.tick(STOP_DEADLINE - STRAGGLERS);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Completed));
 }
 
+/// It may have been killed: the system closes its connection in order then, too.
 #[test]
-fn a_stmgr_whose_connection_breaks_during_the_stop_may_not_have_heard_of_it() {
+fn a_stmgr_that_is_gone_without_a_word_during_the_stop_may_not_have_heard_of_it() {
     let mut bench = Bench::running();
     bench.says(1, Message::TaskEnded(TaskId(1)));
     bench.says(2, Message::TaskEnded(TaskId(2)));
-    bench.closed(1);
-    assert_eq!(final_status(&bench.event(Event::Broke(PeerId(2)))), None);
+    bench.leaves(1);
+    assert_eq!(final_status(&bench.closed(2)), None);
     assert_eq!(bench.register(7, stmgr(2, 1, "h:2")), [set_state(&[7], RunState::Stopped)]);
-    assert!(final_status(&bench.closed(7)).is_some());
+    assert!(final_status(&bench.leaves(7)).is_some());
+}
+
+#[test]
+fn nobody_leaves_before_the_stop() {
+    let mut bench = Bench::running();
+    let effects = bench.says(1, Message::SetState(RunState::Stopped));
+    assert!(matches!(&effects[..], [Effect::Warn(_)]), "{effects:?}");
 }
 
 #[test]
@@ -371,7 +385,7 @@ fn what_a_replaced_tmaster_hears_of_ends_counts_for_the_one_that_waits() {
     );
     second.event(Event::EndedElsewhere(ended));
     assert_eq!(second.tick(SECOND)[0], set_state(&[7], RunState::Stopped), "container 1 has left already");
-    second.closed(7);
+    second.leaves(7);
     let effects = second.tick(STOP_DEADLINE);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Completed));
     // One whose stmgrs have registered hears it from them.
@@ -387,8 +401,8 @@ fn a_drain_ends_as_interrupted() {
     assert_eq!(bench.state(), TopologyState::Draining);
     bench.says(1, Message::TaskEnded(TaskId(1)));
     bench.says(2, Message::TaskEnded(TaskId(2)));
-    bench.closed(1);
-    let effects = bench.closed(2);
+    bench.leaves(1);
+    let effects = bench.leaves(2);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Interrupted));
 }
 
@@ -397,9 +411,9 @@ fn a_drain_before_anything_flowed_stops_at_once() {
     let mut bench = Bench::new();
     bench.register(1, stmgr(1, 1, "h:1"));
     assert!(bench.says(99, Message::Request(Request::Drain)).contains(&set_state(&[1], RunState::Stopped)));
-    assert_eq!(final_status(&bench.closed(1)), None, "the other may be about to register");
+    assert_eq!(final_status(&bench.leaves(1)), None, "the other may be about to register");
     assert_eq!(bench.register(2, stmgr(2, 1, "h:2")), [set_state(&[2], RunState::Stopped)]);
-    let effects = bench.closed(2);
+    let effects = bench.leaves(2);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Interrupted));
 }
 
@@ -408,7 +422,7 @@ fn a_stop_does_not_wait_long_for_a_stmgr_that_never_came() {
     let mut bench = Bench::new();
     bench.register(1, stmgr(1, 1, "h:1"));
     bench.says(99, Message::Request(Request::Stop));
-    assert_eq!(final_status(&bench.closed(1)), None);
+    assert_eq!(final_status(&bench.leaves(1)), None);
     let effects = bench.tick(STRAGGLERS);
     assert_eq!(final_status(&effects).map(|s| s.state), Some(TopologyState::Killed));
 }
@@ -432,8 +446,8 @@ fn lost_counts_what_died_with_an_instance_over_its_incarnations() {
     bench.says(2, counters(2, 2, 0, 3));
     bench.says(1, Message::TaskEnded(TaskId(1)));
     bench.says(2, Message::TaskEnded(TaskId(2)));
-    bench.closed(1);
-    assert_eq!(final_status(&bench.closed(2)).map(|s| s.lost), Some(3));
+    bench.leaves(1);
+    assert_eq!(final_status(&bench.leaves(2)).map(|s| s.lost), Some(3));
 }
 
 #[test]
@@ -469,10 +483,10 @@ fn a_task_that_ends_without_all_of_its_results_fails_the_topology() {
             match step {
                 0 => _ = bench.says(1, Message::TaskEnded(TaskId(1))),
                 1 => _ = bench.says(2, Message::TaskEnded(TaskId(2))),
-                _ => _ = bench.closed(1),
+                _ => _ = bench.leaves(1),
             }
         }
-        let effects = bench.closed(2);
+        let effects = bench.leaves(2);
         let last = final_status(&effects).unwrap();
         assert_eq!(last.state, TopologyState::Failed, "reported at step {report_at}");
         assert_eq!(last.reports.len(), 1);

@@ -139,8 +139,7 @@ impl Server {
         if let Some(connection) = self.connections.remove(&conn) {
             tracing::debug!("peer {}: {reason}", connection.peer.0);
             self.conns.remove(&connection.peer);
-            let broke = matches!(reason, CloseReason::Failed(_));
-            out.push(if broke { Event::Broke(connection.peer) } else { Event::Closed(connection.peer) });
+            out.push(Event::Closed(connection.peer));
         }
     }
 

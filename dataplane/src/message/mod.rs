@@ -10,7 +10,7 @@
 //! | [`Message::Refused`] | whoever was asked | whoever asked; the connection closes |
 //! | [`Message::Plan`] | tmaster | stmgr, and stmgr to instance |
 //! | [`Message::MeshWhole`] | stmgr | tmaster, once it is linked with every peer of the plan |
-//! | [`Message::SetState`] | tmaster | stmgr, and stmgr to instance |
+//! | [`Message::SetState`] | tmaster | stmgr, and stmgr to instance; *stopped* also stmgr to tmaster, when it leaves |
 //! | [`Message::Heartbeat`] | stmgr | tmaster, every second and before it ends |
 //! | [`Message::TaskEnded`] | stmgr | tmaster |
 //! | [`Message::Report`] | instance | stmgr, and stmgr to tmaster |
@@ -54,7 +54,7 @@ pub enum Message {
     Plan(Box<PhysicalPlan>),
     /// All links of the plan of this epoch stand.
     MeshWhole(Epoch),
-    /// What instances should do now.
+    /// What instances should do now; of a stmgr, that it leaves.
     SetState(RunState),
     /// A stmgr's regular report.
     Heartbeat(Heartbeat),

@@ -19,7 +19,7 @@ use crate::affinity;
 use crate::host;
 use crate::ids::{BlockId, Epoch};
 use crate::memory::{BlockBytes, DescriptorKind, HugePages, Parker, Pool, Sleep};
-use crate::message::Message;
+use crate::message::{Message, RunState};
 use crate::mutants::{self, Mutant};
 use crate::net::link::Outgoing;
 use crate::net::reactor::{self, Choice, ConnId, Event, ListenerId, Reactor};
@@ -354,6 +354,7 @@ impl Stmgr {
                     return false;
                 }
                 self.heartbeat();
+                self.tell_tmaster(&Message::SetState(RunState::Stopped));
                 if let Some(conn) = self.tmaster.conn() {
                     self.net.close_after_flush(conn);
                     self.network_is_due = true;

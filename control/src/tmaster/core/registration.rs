@@ -28,7 +28,7 @@ impl Tmaster {
         slot.address = stmgr.address;
         slot.mesh = Epoch(0);
         slot.known = true;
-        slot.told_stop = stopping;
+        slot.has_left = false;
         if let Some(old) = old {
             let reason = format!("a newer stmgr has registered for container {}", stmgr.container);
             self.refuse(old, reason, effects);

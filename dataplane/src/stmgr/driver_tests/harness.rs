@@ -145,14 +145,19 @@ impl Cluster {
 
     /// Ends it, and checks that all stmgrs do.
     pub(super) fn stop(self, talks: Vec<Talk>, instances: Vec<Instance>) {
-        for mut talk in talks {
+        let is_stop = |m: &Message| (*m == Message::SetState(RunState::Stopped)).then_some(());
+        let leave = |mut talk: Talk| {
             talk.send(&Message::SetState(RunState::Stopped));
-            // Kept open until the stmgr closes; its thread ends then.
-            std::thread::spawn(move || while talk.read() {});
-        }
+            std::thread::spawn(move || {
+                talk.expect("its last word", is_stop);
+                talk.expect_close();
+            })
+        };
+        let leaving: Vec<_> = talks.into_iter().map(leave).collect();
         for mut instance in instances {
-            instance.talk.expect("a stop", |m| (*m == Message::SetState(RunState::Stopped)).then_some(()));
+            instance.talk.expect("a stop", is_stop);
         }
+        leaving.into_iter().for_each(|talk| talk.join().unwrap());
         for stmgr in self.stmgrs {
             assert_eq!(stmgr.join().unwrap().unwrap(), ExitReason::Stopped);
         }
