@@ -29,7 +29,7 @@ pub enum Stage {
     /// Of a link; the listening socket is the receiver's standard input.
     Link(link::Part, link::Link),
     /// The whole loop.
-    Words(u64),
+    Words(u64, words::Lookups),
 }
 
 /// A process to start: what it does, where it is pinned, and its standard input.
@@ -46,8 +46,8 @@ pub fn run_stage(arg: &str) -> Result<()> {
     match stage {
         Stage::Row(part, row, shared) => row.run(part, &shared),
         Stage::Link(part, link) => link.run(part),
-        Stage::Words(count) => {
-            std::hint::black_box(words::count(count));
+        Stage::Words(count, lookups) => {
+            std::hint::black_box(words::count(count, lookups));
             Ok(())
         }
     }

@@ -1,7 +1,7 @@
 //! `words`: random words out of 450,000, counted by one task or by two.
 
 use super::{Bench, TRACKED, cost_and_rate, yaml};
-use crate::floors::{self, words};
+use crate::floors::words::{self, Lookups};
 use crate::report::Measurement;
 use crate::sample::{Lengths, PerTuple, alternate};
 use anyhow::Result;
@@ -31,12 +31,14 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
             yaml(bench, &text, config, "count", tuples)
         })
     };
-    let floor = || lengths.measure(|tuples| floors::words::measure(tuples, &bench.affinity));
+    let floor = |lookups| lengths.measure(|tuples| words::measure(tuples, lookups, &bench.affinity));
     let mut results = Vec::new();
     for (tasks, name) in [(1, "count x1"), (2, "count x2")] {
-        let pair = alternate(bench.runs, || count(tasks, &[]), floor)?;
+        let pair = alternate(bench.runs, || count(tasks, &[]), || floor(Lookups::Alone))?;
         results.extend(cost_and_rate("words", name, pair, "floor (d)", Some(2.0)));
     }
+    let pair = alternate(bench.runs, || count(1, &[]), || floor(Lookups::Together))?;
+    results.extend(cost_and_rate("words", "count x1, once more", pair, "floor (d), 16 at a time", None));
     let pair = alternate(bench.runs, || count(2, &[TRACKED]), || count(2, &[]))?;
     results.extend(cost_and_rate("words", "count x2, tracked", pair, "untracked", Some(1.5)));
     Ok(results)

@@ -1,25 +1,12 @@
 //! BR-062: a user without privileges who may lock little memory: the same results, and a warning at most.
 
-use crate::support::{lines_with, logs};
+use crate::support::{THOUSAND, lines_with, stmgr_logs, thousand_results};
 use egret_tests::{Cluster, cluster};
 
 /// `nobody`, as a rule.
 const OTHER: u32 = 65_534;
 
-/// A thousand numbers that go from container to container.
-const THOUSAND: &str = "name: thousand
-config: {topology.containers: 2}
-spouts:
-  - {id: numbers, type: sequence, args: {count: 1000}}
-bolts:
-  - {id: pass, type: identity, parallelism: 3}
-  - {id: out, type: file-sink, args: {path: out.tsv}}
-streams:
-  - {from: numbers, to: pass, grouping: {type: SHUFFLE}}
-  - {from: pass, to: out, grouping: {type: GLOBAL}}
-";
-
-/// Runs it with so much memory to lock.
+/// Runs [`THOUSAND`] with so much memory to lock.
 fn runs_with(cluster: &Cluster, locked_bytes: u32) {
     let yaml = cluster.write("t.yaml", THOUSAND);
     let limit = format!("--memlock={locked_bytes}:{locked_bytes}");
@@ -27,13 +14,8 @@ fn runs_with(cluster: &Cluster, locked_bytes: u32) {
     let mut limited = cluster.command("prlimit").arg(limit).arg("--").arg(submit.inner().get_program());
     limited = limited.args(submit.inner().get_args());
     let _ = limited.run().expect(0);
-    cluster.wait_until_clean(true);
-    let mut numbers: Vec<u64> = cluster.read("out.tsv").lines().map(|line| line.parse().unwrap()).collect();
-    numbers.sort_unstable();
-    assert!(numbers.iter().copied().eq(0..1000), "{numbers:?}");
-    let said = logs(cluster, "stmgr.log");
-    assert_eq!(said.len(), 2);
-    for log in said {
+    assert_eq!(thousand_results(cluster), Vec::from_iter(0..1000));
+    for log in stmgr_logs(cluster) {
         assert!(lines_with(&log, " WARN ") <= 1 && lines_with(&log, "ERROR") == 0, "{log}");
     }
 }

@@ -1,22 +1,9 @@
 //! io_uring refused by a seccomp filter, as in many containers: the same results over epoll, and one line in the log.
 
-use crate::support::{lines_with, logs};
+use crate::support::{THOUSAND, lines_with, stmgr_logs, thousand_results};
 use egret_tests::{Cluster, cluster};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::collections::BTreeMap;
-
-/// A thousand numbers that go from container to container.
-const THOUSAND: &str = "name: thousand
-config: {topology.containers: 2}
-spouts:
-  - {id: numbers, type: sequence, args: {count: 1000}}
-bolts:
-  - {id: pass, type: identity, parallelism: 3}
-  - {id: out, type: file-sink, args: {path: out.tsv}}
-streams:
-  - {from: numbers, to: pass, grouping: {type: SHUFFLE}}
-  - {from: pass, to: out, grouping: {type: GLOBAL}}
-";
 
 /// For the calling thread and all processes that it starts from now on.
 fn refuse_uring() {
@@ -32,17 +19,7 @@ fn refuse_uring() {
 fn results(cluster: &Cluster, options: &[&str]) -> Vec<u64> {
     cluster.write("t.yaml", THOUSAND);
     let _ = cluster.egret(["submit", "t.yaml"]).args(options).run().expect(0);
-    cluster.wait_until_clean(true);
-    let mut numbers: Vec<u64> = cluster.read("out.tsv").lines().map(|line| line.parse().unwrap()).collect();
-    numbers.sort_unstable();
-    numbers
-}
-
-/// What the stmgrs' logs say.
-fn said(cluster: &Cluster) -> Vec<String> {
-    let logs = logs(cluster, "stmgr.log");
-    assert_eq!(logs.len(), 2);
-    logs
+    thousand_results(cluster)
 }
 
 #[test]
@@ -56,7 +33,7 @@ fn where_io_uring_is_refused_results_are_the_same_and_a_line_says_so() {
         run.join().unwrap()
     });
     assert_eq!(refused, Vec::from_iter(0..1000));
-    for log in said(&cluster) {
+    for log in stmgr_logs(&cluster) {
         assert_eq!(lines_with(&log, "io_uring refused ("), 1, "{log}");
         assert_eq!(lines_with(&log, "using epoll"), 1, "{log}");
         assert_eq!(lines_with(&log, "reactor=\"epoll\""), 1, "{log}");

@@ -10,6 +10,19 @@ use std::time::Duration;
 /// The test program.
 pub(crate) const BEHAVIOURS: &str = env!("CARGO_BIN_EXE_behaviours");
 
+/// A thousand numbers that go from container to container.
+pub(crate) const THOUSAND: &str = "name: thousand
+config: {topology.containers: 2}
+spouts:
+  - {id: numbers, type: sequence, args: {count: 1000}}
+bolts:
+  - {id: pass, type: identity, parallelism: 3}
+  - {id: out, type: file-sink, args: {path: out.tsv}}
+streams:
+  - {from: numbers, to: pass, grouping: {type: SHUFFLE}}
+  - {from: pass, to: out, grouping: {type: GLOBAL}}
+";
+
 /// A process as `egret status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seen {
@@ -99,6 +112,21 @@ pub(crate) fn log(cluster: &Cluster, path_end: &str) -> String {
 pub(crate) fn logs(cluster: &Cluster, name: &str) -> Vec<String> {
     let files: Vec<PathBuf> = cluster.leftovers().files;
     files.iter().filter(|f| f.ends_with(name)).map(|f| fs::read_to_string(f).unwrap()).collect()
+}
+
+/// Waits for the end of [`THOUSAND`] and gives its sorted results.
+pub(crate) fn thousand_results(cluster: &Cluster) -> Vec<u64> {
+    cluster.wait_until_clean(true);
+    let mut numbers: Vec<u64> = cluster.read("out.tsv").lines().map(|line| line.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The logs of its two stmgrs.
+pub(crate) fn stmgr_logs(cluster: &Cluster) -> Vec<String> {
+    let logs = logs(cluster, "stmgr.log");
+    assert_eq!(logs.len(), 2);
+    logs
 }
 
 /// How many lines contain this.
