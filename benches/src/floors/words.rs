@@ -23,7 +23,7 @@ type Key = u128;
 pub enum Lookups {
     /// Each when it is drawn, as the plain loop does.
     Alone,
-    /// [`AT_A_TIME`] at a time, as the bolt `count` does: each cache miss does not wait for the one before.
+    /// Several at a time, as the bolt `count` does: each cache miss does not wait for the one before.
     Together,
 }
 
