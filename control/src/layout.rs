@@ -118,6 +118,22 @@ impl Home {
     pub fn work_dir(&self, topology: &str, id: &str) -> WorkDir {
         WorkDir(self.0.join("topologies").join(format!("{topology}-{id}")))
     }
+
+    /// The work folders of all executions of a topology that left one, or that live, the newest first.
+    #[must_use]
+    pub fn work_dirs(&self, topology: &str) -> Vec<WorkDir> {
+        let is_of_topology = |path: &Path| {
+            let file = path.file_name().and_then(|f| f.to_str()).unwrap_or_default();
+            let id = file.strip_prefix(topology).and_then(|rest| rest.strip_prefix('-'));
+            id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+        };
+        let folders = fs::read_dir(self.0.join("topologies")).into_iter().flatten().flatten();
+        let of_topology = folders.map(|entry| entry.path()).filter(|path| is_of_topology(path));
+        let made = |path: &PathBuf| path.metadata().and_then(|m| m.modified()).ok();
+        let mut dated: Vec<_> = of_topology.filter_map(|path| Some((made(&path)?, path))).collect();
+        dated.sort_unstable_by(|a, b| b.cmp(a));
+        dated.into_iter().map(|(_, path)| WorkDir(path)).collect()
+    }
 }
 
 impl WorkDir {
@@ -156,6 +172,13 @@ impl WorkDir {
             entries.filter_map(|e| Some((ContainerId(number(&e)?), ContainerDir(e.path())))).collect();
         found.sort_unstable_by_key(|(id, _)| *id);
         found
+    }
+
+    /// Whether one of its containers has an executor, as far as the operating system can tell.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        let unused = [ExecutorPresence::Absent, ExecutorPresence::Died];
+        self.containers().iter().any(|(_, dir)| !dir.executor().is_ok_and(|e| unused.contains(&e)))
     }
 
     /// Removes the folder, and the folder of all work folders when this was the last. What is gone already is fine.

@@ -124,7 +124,7 @@ pub(crate) enum Command {
         /// The topology
         name: String,
         /// Seconds between two pictures; counts come in once a second
-        #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0)]
+        #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0, allow_negative_numbers = true)]
         delay: f64,
         /// End after so many pictures
         #[arg(short = 'n', long, value_name = "COUNT")]

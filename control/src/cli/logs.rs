@@ -11,7 +11,7 @@ use serde_json::json;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often a followed log is looked at.
@@ -62,19 +62,8 @@ fn find_work_dir(context: &Context, name: &str, execution: Option<&Execution>) -
     if let Some(execution) = execution {
         return Ok(WorkDir::at(&execution.work_dir));
     }
-    let all = context.home()?.path().join("topologies");
-    let is_of_name = |path: &Path| {
-        let file = path.file_name().and_then(|f| f.to_str()).unwrap_or_default();
-        let id = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-        id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
-    };
-    let folders = fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path());
-    let dated = folders.filter(|path| is_of_name(path)).filter_map(|path| {
-        let modified = path.metadata().and_then(|m| m.modified()).ok()?;
-        Some((modified, path))
-    });
-    let newest = dated.max().ok_or_else(|| Failure::absent(name, context.global.cluster()))?;
-    Ok(WorkDir::at(&newest.1))
+    let newest = context.home()?.work_dirs(name).into_iter().next();
+    newest.ok_or_else(|| Failure::absent(name, context.global.cluster()))
 }
 
 fn find_logs(work_dir: &WorkDir, wanted: &Wanted<'_>) -> Result<Vec<LogFile>, Failure> {
@@ -199,6 +188,7 @@ fn follow(logs: &mut [Followed], titled: bool, execution: Option<&Execution>) ->
 mod tests {
     use super::*;
     use egret_dataplane::ids::{ContainerId, TaskId};
+    use std::path::Path;
 
     fn log(dir: &Path, process: &str, task: Option<u32>) -> LogFile {
         let path = dir.join(format!("{process}.log"));

@@ -24,6 +24,9 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 /// How long all processes of a topology may take to end when they must.
 pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(8);
 
+/// How many submissions of one name leave their logs.
+const LOGS_KEPT: usize = 10;
+
 /// A topology whose executors have been started.
 pub(crate) struct Started {
     pub(crate) state: State,
@@ -60,6 +63,9 @@ pub(crate) fn start(context: &Context, topology: Topology, mode: ExecutionMode) 
         let text = format!("there is a topology `{name}` in cluster `{cluster}` already; {cure}");
         return Err(Failure::new(Kind::Exists, text));
     }
+    if mode == ExecutionMode::Submit {
+        remove_old_logs(context, &name)?;
+    }
     let execution = new_execution(context, &name, mode, stdin)?;
     // With `--json` stdout is one document, and what a topology prints is not it.
     let prints_to_stdout = !context.output.json;
@@ -85,6 +91,17 @@ pub(crate) fn start(context: &Context, topology: Topology, mode: ExecutionMode) 
             Err(failure)
         }
     }
+}
+
+/// Removes the logs of all submissions of a name but the last ones, to which another one is about to be added.
+fn remove_old_logs(context: &Context, name: &str) -> Result<(), Failure> {
+    let old = context.home()?.work_dirs(name).into_iter().skip(LOGS_KEPT - 1);
+    for work_dir in old.filter(|work_dir| !work_dir.is_in_use()) {
+        if let Err(error) = work_dir.remove() {
+            context.output.note(format!("cannot remove old logs in {}: {error}", work_dir.path().display()));
+        }
+    }
+    Ok(())
 }
 
 fn new_execution(

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How long the tmaster may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+/// What stands where the tmaster's word would.
+const SILENT: &str = "the tmaster does not answer";
 
 /// Runs the command.
 pub(crate) fn run(context: &Context, name: &str) -> Outcome {
@@ -35,13 +37,15 @@ pub(crate) fn run(context: &Context, name: &str) -> Outcome {
         Some(status) => super::progress::state_word(status.state),
         None => without_tmaster(&state, name, &execution),
     };
+    let tmaster_answers = told.is_some();
     let mut status = told.map_or_else(|| unknown(&topology), |status| *status);
     add_executors(&state, name, &execution, &mut status);
-    let view = View { topology: &topology, packing: packing.as_ref(), execution: &execution, status, word };
+    let (topology, packing, execution) = (&topology, packing.as_ref(), &execution);
+    let view = View { topology, packing, execution, status, tmaster_answers, word };
     context.output.result(&view.json(), || view.text())
 }
 
-/// What is known without a tmaster.
+/// What stands in for the status that the tmaster does not tell; nothing of it is shown but names.
 fn unknown(topology: &Topology) -> TopologyStatus {
     let nothing = |id: &String| ComponentTotals { id: id.clone(), ..ComponentTotals::default() };
     TopologyStatus {
@@ -101,6 +105,7 @@ struct View<'a> {
     packing: Option<&'a PackingPlan>,
     execution: &'a Execution,
     status: TopologyStatus,
+    tmaster_answers: bool,
     word: &'static str,
 }
 
@@ -112,7 +117,6 @@ impl View<'_> {
     fn json(&self) -> Value {
         let mut document = serde_json::to_value(&self.status).unwrap_or_default();
         let execution = self.execution;
-        document["state"] = json!(self.word);
         document["cpu_s"] = self
             .status
             .cpu_s
@@ -125,6 +129,13 @@ impl View<'_> {
             .iter()
             .map(|restarts| (role_word(restarts.role).to_owned(), json!(restarts.restarts)))
             .collect();
+        if !self.tmaster_answers {
+            let unknown = document.as_object_mut().into_iter().flatten();
+            unknown
+                .filter(|(key, _)| !["topology", "processes"].contains(&key.as_str()))
+                .for_each(|(_, value)| *value = Value::Null);
+        }
+        document["state"] = json!(self.word);
         for (shown, process) in
             document["processes"].as_array_mut().into_iter().flatten().zip(&self.status.processes)
         {
@@ -143,10 +154,10 @@ impl View<'_> {
     fn text(&self) -> String {
         let (status, execution) = (&self.status, self.execution);
         let mut text = format!(
-            "{} is {} (epoch {}, {} containers, {} tasks; `egret {}` {} ago)\n",
+            "{} is {} ({}, {} containers, {} tasks; `egret {}` {} ago)\n",
             status.topology,
             self.word,
-            status.epoch,
+            if self.tmaster_answers { format!("epoch {}", status.epoch) } else { SILENT.to_owned() },
             self.containers().count(),
             self.topology.task_count(),
             mode_word(execution.mode),
@@ -173,7 +184,9 @@ impl View<'_> {
         let rows = self.status.components.iter().map(|totals| {
             let component = self.topology.components.iter().find(|c| c.id == totals.id);
             let tasks = component.map_or(0, |c| c.parallelism).to_string();
-            [vec![totals.id.clone(), tasks], counts(totals)].concat()
+            let counts =
+                if self.tmaster_answers { counts(totals) } else { vec!["-".to_owned(); COUNTS.len()] };
+            [vec![totals.id.clone(), tasks], counts].concat()
         });
         table(&[&["COMPONENT", "TASKS"][..], &COUNTS].concat(), rows)
     }

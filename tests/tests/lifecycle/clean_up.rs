@@ -7,6 +7,7 @@ use egret_tests::{Cluster, DEADLINE, Running, cluster, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
 
 /// Many numbers through two slow bolts into a file; ends when told to.
 const TO_A_FILE: &str = "name: to-a-file
@@ -60,6 +61,28 @@ fn after_a_submitted_topology_has_completed_only_logs_are_left() {
     assert_eq!(cluster.read("numbers.tsv").lines().count(), 10);
     assert_eq!(cluster.egret(["list", "--json"]).run().expect(0).json(), Value::from(Vec::<Value>::new()));
     the_name_is_free(&cluster, "ten.yaml");
+}
+
+/// Twelve are there when the thirteenth comes; what has other names is nobody's business.
+#[test]
+fn the_last_ten_submissions_of_a_name_leave_their_logs() {
+    let cluster = cluster!();
+    cluster.write("t.yaml", QUIET);
+    let folders = cluster.home().join("topologies");
+    let old: Vec<_> = (0..12).map(|i| format!("quiet-{i:08x}")).collect();
+    let others = ["quiet-night-00000000", "quiet-notes", "noisy-00000000"].map(str::to_owned);
+    for (age, name) in others.iter().chain(&old).rev().enumerate() {
+        std::fs::create_dir_all(folders.join(name).join("container-1/log-files")).unwrap();
+        let made = SystemTime::now() - Duration::from_secs(60 * (age as u64 + 1));
+        std::fs::File::open(folders.join(name)).unwrap().set_modified(made).unwrap();
+    }
+    let _ = cluster.egret(["submit", "t.yaml"]).run().expect(0);
+    let names = std::fs::read_dir(&folders).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let (kept, new): (BTreeSet<_>, BTreeSet<_>) =
+        names.partition(|name| old.contains(name) || others.contains(name));
+    assert_eq!(new.len(), 1, "{new:?}");
+    assert_eq!(kept, old[3..].iter().chain(&others).cloned().collect());
+    let _ = cluster.egret(["kill", "quiet"]).run().expect(0);
 }
 
 /// Drained: every number that was emitted is in the results, once.

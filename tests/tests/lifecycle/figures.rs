@@ -61,7 +61,9 @@ fn top_prints_pictures_where_there_is_no_terminal() {
     assert_eq!(top.lines().filter(|line| line.contains("record")).count(), 2, "{top}");
     let absent = cluster.egret(["top", "nobody"]).run().expect(3);
     assert!(absent.stderr.contains("nobody"), "{absent}");
-    let wrong = cluster.egret(["top", NAME, "--delay", "0"]).run().expect(2);
-    assert!(wrong.stderr.contains("0.1 to 3600"), "{wrong}");
+    for delay in ["0", "-1"] {
+        let wrong = cluster.egret(["top", NAME, "--delay", delay]).run().expect(2);
+        assert!(wrong.stderr.contains("0.1 to 3600"), "{wrong}");
+    }
     flow.complete(0);
 }

@@ -5,6 +5,7 @@ use crate::processes::QUIET;
 use crate::support::{letter, one, signal, state_entries};
 use egret_tests::{DEADLINE, cluster, wait_for};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -127,12 +128,19 @@ fn a_topology_whose_execution_is_damaged_or_removed_can_be_killed() {
 }
 
 #[test]
-fn a_topology_whose_tmaster_does_not_answer_is_not_said_to_start() {
+fn of_a_topology_whose_tmaster_does_not_answer_only_what_is_known_is_shown() {
     let cluster = cluster!();
     let flow = Flow::start(&cluster, &[]);
     let tmaster = one(&flow.first, |p| p.role == "tmaster");
     signal(tmaster.pid, Signal::STOP);
-    assert_eq!(cluster.status(NAME).unwrap()["state"], "recovering");
+    let status = cluster.status(NAME).unwrap();
+    assert_eq!((&status["state"], &status["topology"]), (&"recovering".into(), &NAME.into()));
+    assert_eq!((&status["components"], &status["lost"]), (&Value::Null, &Value::Null), "{status}");
+    assert!(status["processes"].as_array().is_some_and(|executors| !executors.is_empty()), "{status}");
+    let text = cluster.egret(["status", NAME]).run().expect(0).stdout;
+    let row = text.lines().find(|line| line.starts_with("numbers")).unwrap();
+    assert_eq!(row.split_whitespace().skip(2).collect::<String>(), "------", "{text}");
+    assert!(text.contains("the tmaster does not answer"), "{text}");
     flow.more_arrive();
     signal(tmaster.pid, Signal::CONT);
     assert_eq!(flow.complete(0)["lost"], 0);

@@ -29,6 +29,11 @@ pub(super) const TITLES: [&str; 10] = [
     "BACKPRESSURE",
 ];
 
+/// Spaces between two columns.
+pub(super) const COLUMN_SPACING: u16 = 2;
+/// The columns that a narrow terminal does without, the first to go first.
+const FIRST_TO_GO: [usize; 7] = [2, 6, 5, 7, 8, 3, 9];
+
 /// A picture.
 pub(super) struct Frame {
     /// The topology as a whole.
@@ -50,6 +55,23 @@ impl Frame {
             row
         });
         Self { summary: progress::describe(&now.status, emitted(now), rate), rows: rows.collect() }
+    }
+
+    /// The columns that have room on a terminal of this width, each with its own.
+    pub(super) fn columns(&self, room: u16) -> Vec<(usize, u16)> {
+        let width = |column: usize| {
+            let longest = self.rows.iter().map(|row| row[column].chars().count()).max();
+            longest.unwrap_or_default().max(TITLES[column].len()) as u16
+        };
+        let mut columns: Vec<_> = (0..TITLES.len()).map(|column| (column, width(column))).collect();
+        for dispensable in FIRST_TO_GO {
+            let needed: u16 = columns.iter().map(|(_, width)| width + COLUMN_SPACING).sum();
+            if needed <= room + COLUMN_SPACING {
+                break;
+            }
+            columns.retain(|(column, _)| *column != dispensable);
+        }
+        columns
     }
 
     /// The picture where there is no terminal.
@@ -114,6 +136,18 @@ mod tests {
         let row = row(&task, &counters(1_000, 2, 0, 500_000), 2.0);
         assert_eq!(row, ["3", "split", "2", "2,000", "0", "0", "3", "1,234", "50"]);
         assert_eq!(row.len() + 1, TITLES.len());
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns_and_none_is_cut() {
+        let row = ["12", "split", "2", "1,234,567", "1,234,567", "0", "0", "0", "100", ""];
+        let frame = Frame { summary: String::new(), rows: vec![row.map(str::to_owned).to_vec()] };
+        let shown = |room| frame.columns(room).iter().map(|(column, _)| TITLES[*column]).collect::<Vec<_>>();
+        assert_eq!(shown(200), TITLES);
+        assert_eq!(shown(98), TITLES);
+        assert_eq!(shown(97).len(), TITLES.len() - 1);
+        assert_eq!(shown(60), ["TASK", "COMPONENT", "EMITTED/S", "EXECUTED/S", "CPU %", "BACKPRESSURE"]);
+        assert_eq!(shown(1), ["TASK", "COMPONENT", "EXECUTED/S"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pictures on a terminal: its alternate screen, given back at the end.
 
 use super::super::failure::{Failure, Outcome};
-use super::frame::{Frame, TITLES};
+use super::frame::{COLUMN_SPACING, Frame, TITLES};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -54,20 +54,24 @@ impl Screen {
         let last = frame.rows.len().saturating_sub(1);
         *self.scroll.offset_mut() = self.scroll.offset().min(last);
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        let widths = TITLES.iter().enumerate().map(|(column, title)| {
-            let longest = frame.rows.iter().map(|row| row[column].chars().count()).max();
-            Constraint::Length(longest.unwrap_or_default().max(title.len()) as u16)
-        });
-        let rows = frame.rows.iter().map(|row| Row::new(row.clone()));
-        let table = Table::new(rows, widths).header(Row::new(TITLES).style(bold)).column_spacing(2);
         let scroll = &mut self.scroll;
         let drawn = self.terminal.draw(|screen| {
             let parts = Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)]);
             let [top, middle, bottom] = parts.areas(screen.area());
+            let columns = frame.columns(middle.width);
+            let rows = frame
+                .rows
+                .iter()
+                .map(|row| columns.iter().map(|(column, _)| row[*column].as_str()).collect::<Row<'_>>());
+            let titles: Row<'_> = columns.iter().map(|(column, _)| TITLES[*column]).collect();
+            let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
+            let table = Table::new(rows, widths).header(titles.style(bold)).column_spacing(COLUMN_SPACING);
             let summary = Paragraph::new(frame.summary.as_str()).wrap(Wrap { trim: true });
             screen.render_widget(summary, top);
             screen.render_stateful_widget(table, middle, scroll);
-            screen.render_widget(Line::from("q quits, up and down scroll"), bottom);
+            let missing =
+                if columns.len() < TITLES.len() { "; a wider terminal has more columns" } else { "" };
+            screen.render_widget(Line::from(format!("q quits, up and down scroll{missing}")), bottom);
         });
         drawn.map(drop).map_err(cannot)
     }
