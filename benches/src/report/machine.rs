@@ -19,7 +19,7 @@ pub struct Machine {
     pub governor: Option<String>,
     /// Processors that the kernel keeps free of other threads (`isolcpus`).
     pub isolated: String,
-    /// Whether the shared memory may use huge pages.
+    /// Whether shared memory may use transparent huge pages, and how many are reserved.
     pub huge_pages: String,
     /// Whether it is a virtual machine.
     pub hypervisor: bool,
@@ -36,6 +36,7 @@ impl Machine {
         };
         let shmem = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
         let chosen = shmem.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let reserved = read("/proc/sys/vm/nr_hugepages").unwrap_or_else(|| "none".to_owned());
         Self {
             processor: field("model name").unwrap_or_else(|| "unknown".to_owned()),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -43,7 +44,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             isolated: read("/sys/devices/system/cpu/isolated").unwrap_or_default(),
-            huge_pages: chosen.map_or("unknown", |(word, _)| word).to_owned(),
+            huge_pages: format!("{}, {} reserved", chosen.map_or("unknown", |(word, _)| word), reserved),
             hypervisor: field("flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor")),
         }
     }

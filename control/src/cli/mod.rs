@@ -166,7 +166,8 @@ fn start_log(global: &Global, is_role: bool) {
         (true, 1) | (false, 2) => "debug",
         _ => "trace",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("EGRET_LOG").unwrap_or_else(|_| level.into());
+    let filter = tracing_subscriber::EnvFilter::try_from_env(egret::runtime::env::LOG)
+        .unwrap_or_else(|_| level.into());
     // A second subscriber in one process, as in tests, leaves the first in place.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -192,6 +192,12 @@ impl Pool {
         self.pages
     }
 
+    /// Bytes of all blocks and the header, whether their pages are backed yet or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.map.len()
+    }
+
     /// How many blocks there are in all classes.
     #[must_use]
     pub fn block_count(&self) -> u32 {

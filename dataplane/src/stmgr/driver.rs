@@ -125,7 +125,7 @@ impl Stmgr {
         let folder = &options.container_dir;
         let unix = net.bind_local(folder, SOCKET_NAME);
         let unix = unix.map_err(listen(folder.join(SOCKET_NAME).display().to_string()))?;
-        info!(container = %options.container, %address, reactor = net.name(), blocks = pool.block_count(), pages = %pool.pages(), "stmgr ready");
+        info!(container = %options.container, %address, reactor = net.name(), blocks = pool.block_count(), pool_mib = pool.bytes() >> 20, pages = %pool.pages(), "stmgr ready");
         let now = host::now();
         Ok(Self {
             registration: Registration::new(&routes),

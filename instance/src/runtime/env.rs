@@ -13,6 +13,8 @@ pub const TASK: &str = "EGRET_TASK";
 pub const INCARNATION: &str = "EGRET_INCARNATION";
 /// The container's folder, where the stmgr's socket is.
 pub const CONTAINER_DIR: &str = "EGRET_CONTAINER_DIR";
+/// What is logged, by commands and all processes: a filter of `tracing-subscriber`.
+pub const LOG: &str = "EGRET_LOG";
 /// The file to write the topology to, with role `describe`.
 pub const DESCRIBE_TO: &str = "EGRET_DESCRIBE_TO";
 

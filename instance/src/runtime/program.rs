@@ -1,6 +1,6 @@
 //! What a program that links the library does when it is started.
 
-use super::env::{DESCRIBE_TO, InstanceEnv, ROLE};
+use super::env::{DESCRIBE_TO, InstanceEnv, LOG, ROLE};
 use super::{Load, exit, gateway};
 
 use crate::components;
@@ -11,6 +11,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
 
 /// What `main` of a program that links the library returns: does whatever `egret` started it for.
 ///
@@ -63,7 +64,9 @@ fn join(problems: &[Problem]) -> String {
 }
 
 fn run(load: Load) -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false).init();
+    let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| "info".into());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(false).with_target(false).init();
     let env = match InstanceEnv::read() {
         Ok(env) => env,
         Err(error) => {

@@ -46,14 +46,14 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Waits until the status has what `look` looks for.
+    /// Waits until the status has what `look` looks for; it is not asked while the tmaster tells nothing.
     #[track_caller]
     pub(crate) fn await_status<T>(&self, what: &str, mut look: impl FnMut(&Value) -> Option<T>) -> T {
         let mut last = None;
         let found = egret_tests::try_for(DEADLINE, || {
             assert!(!self.run.has_ended(), "the run ended: {}", self.run.stderr());
-            last = self.cluster.status(self.name).or(last.take());
-            look(last.as_ref()?)
+            let told = self.cluster.status(self.name).filter(|status| !status["epoch"].is_null())?;
+            look(last.insert(told))
         });
         found.unwrap_or_else(|| panic!("waited in vain for {what}: {last:#?}"))
     }
