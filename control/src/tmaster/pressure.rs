@@ -30,7 +30,8 @@ pub(crate) struct Seen {
 pub(crate) type SavedPressures = Vec<(ContainerId, TaskId, Seen)>;
 
 impl Pressures {
-    /// Takes in what a container's stmgr reports; whether anything was counted.
+    /// Takes in what a container's stmgr reports: all tasks of which it has ever seen something. Whether anything was
+    /// counted.
     pub(crate) fn update(
         &mut self,
         container: ContainerId,
@@ -39,6 +40,9 @@ impl Pressures {
     ) -> bool {
         self.held.insert(container, held);
         let mut changed = false;
+        let of_container = self.seen.iter_mut().filter(|((at, _), _)| *at == container);
+        let is_reported = |task| reported.iter().any(|pressure| pressure.task == task);
+        of_container.filter(|((_, task), _)| !is_reported(*task)).for_each(|(_, seen)| seen.calm());
         for pressure in reported {
             let seen = self.seen.entry((container, pressure.task)).or_default();
             changed |= seen.now.replace(pressure) != Some(pressure);
@@ -175,6 +179,23 @@ mod tests {
         pressures.update(ContainerId(1), vec![pressure(4, 9)], vec![]);
         assert_eq!(sum(&pressures), (5, 9.0));
         assert_eq!(pressures.totals(|task| task != TaskId(3)), BackpressureTotals::default());
+    }
+
+    /// It was behind for no time at all.
+    #[test]
+    fn a_task_that_is_reported_no_more_is_not_behind() {
+        let behind = |pressures: &Pressures| {
+            let now = pressures.seen.values().filter_map(|seen| seen.now);
+            now.filter(|pressure| pressure.behind_for_ms.is_some() || pressure.holds).count()
+        };
+        let mut pressures = Pressures::default();
+        for container in [1, 2].map(ContainerId) {
+            pressures.update(container, vec![pressure(1, 0)], vec![]);
+        }
+        pressures.update(ContainerId(1), vec![], vec![]);
+        assert_eq!((behind(&pressures), sum(&pressures).0), (1, 2));
+        pressures.update(ContainerId(2), vec![], vec![]);
+        assert_eq!((behind(&pressures), sum(&pressures).0), (0, 2));
     }
 
     #[test]

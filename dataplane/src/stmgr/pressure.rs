@@ -300,7 +300,7 @@ impl Pressure {
     /// What this stmgr has seen of each task that is behind, or has been.
     #[must_use]
     pub fn report(&self, now: Duration) -> Vec<TaskPressure> {
-        let seen = |task: &Task| task.phase != Phase::Calm || !task.behind.is_zero();
+        let seen = |task: &Task| task.phase != Phase::Calm || task.starts > 0 || !task.behind.is_zero();
         let tasks = self.tasks.iter().enumerate().filter(|(_, task)| seen(task));
         let report = |(id, task): (usize, &Task)| {
             let present = (task.phase != Phase::Calm).then(|| now.saturating_sub(task.since));
