@@ -11,6 +11,8 @@ use std::time::Duration;
 const IDLE_FIRST: Duration = Duration::from_millis(1);
 /// A pause so short may leave tuples in an open block, while the stmgr has not got to those before.
 const SHORT_PAUSE: Duration = Duration::from_micros(100);
+/// The longest pause that a spout can ask for, a century: later than this there is no time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// The most that an idle spout waits: 16 idle spouts wake up 250 times a second in all.
 const IDLE_MAX: Duration = Duration::from_millis(64);
 
@@ -133,7 +135,7 @@ fn emit(task: &mut Task, spout: &mut dyn SpoutRunner, idle: &mut Duration) -> Re
 fn pause(task: &mut Task, spout: &mut dyn SpoutRunner, time: Duration) -> Result<(), u8> {
     let now = host::now();
     task.flush_before_pause(spout.emitter(), now, time <= SHORT_PAUSE);
-    let until = now + time;
+    let until = now + time.min(LONGEST_PAUSE);
     loop {
         let left = until.saturating_duration_since(host::now());
         task.rest(Some(left));
