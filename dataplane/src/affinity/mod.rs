@@ -75,8 +75,11 @@ pub fn spin_turns(config: &Config) -> u64 {
     if host::is_virtual() {
         return 0;
     }
-    let is_set = config.entries().any(|(key, _)| key == config::SPIN_TURNS);
-    if is_set || Policy::of(config) == Policy::None { config.number(config::SPIN_TURNS) } else { 0 }
+    if config.is_set(config::SPIN_TURNS) || Policy::of(config) == Policy::None {
+        config.number(config::SPIN_TURNS)
+    } else {
+        0
+    }
 }
 
 /// Pins the calling thread by `policy`, and later threads that it starts with it.

@@ -106,7 +106,8 @@ keys! {
     TUPLE_MAX_BYTES = "egret.tuple.max.bytes", ValueKind::Bytes(KIB, 64 * MIB), "4MiB";
     /// Milliseconds after which a tuple leaves its emitter even when its block is not full.
     FLUSH_INTERVAL_MS = "egret.flush.interval.ms", ValueKind::Integer(1, 60_000), "10";
-    /// Standard blocks that each task may have in flight.
+    /// Standard blocks that each task may have in flight. Unless this is set, two for each task that it emits to if that
+    /// is more, up to 512.
     TASK_BLOCKS = "egret.pool.task.blocks", ValueKind::Integer(4, 4096), "64";
     /// Huge pages that a container's pool may be made of: reserved ones where enough are free, else transparent ones where
     /// the kernel gives them to those who ask; or only those; or none.
@@ -256,6 +257,12 @@ impl Config {
     #[must_use]
     pub fn is(&self, key: &str, word: &str) -> bool {
         self.text(key).is_some_and(|text| text.eq_ignore_ascii_case(word))
+    }
+
+    /// Whether an entry was set.
+    #[must_use]
+    pub fn is_set(&self, key: &str) -> bool {
+        self.entries().any(|(set, _)| set == key)
     }
 
     /// Every entry that was set, by key.

@@ -52,6 +52,15 @@ impl Queue {
         self.waiting.pop_front()
     }
 
+    /// Takes out all that waits for a spout: blocks, as no stream ends at one.
+    pub(super) fn drain_blocks(&mut self) -> Vec<BlockId> {
+        let block = |waiting| match waiting {
+            Waiting::Block { block, .. } => Some(block),
+            Waiting::End(_) => None,
+        };
+        std::mem::take(&mut self.waiting).into_iter().filter_map(block).collect()
+    }
+
     /// Adds credit; `false` when it is more than the window.
     pub(super) fn add_credit(&mut self, class: usize, blocks: u32, window: &[u32; CLASSES]) -> bool {
         let sum = self.credit[class].checked_add(blocks).filter(|&sum| sum <= window[class]);

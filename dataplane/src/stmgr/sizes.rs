@@ -4,7 +4,7 @@
 //! sum of all homes, so nobody's blocks are ever used up by others:
 //!
 //! ```text
-//! blocks of a class = local tasks  x quota of a task       (emitted or acked, and not yet consumed everywhere)
+//! blocks of a class = quotas of local tasks                (emitted or acked, and not yet consumed everywhere)
 //!                   + windows      x size of a window      (received and not yet consumed here)
 //!                   + ack windows  x size of an ack window (the same, for spouts)
 //! ```
@@ -18,6 +18,11 @@ use crate::frame::BLOCK_OVERHEAD;
 use crate::memory::{CLASSES, PoolConfig};
 use crate::plan::{Config, config};
 
+/// Standard blocks of a task for each of its destinations, so that none waits for a block that another one has: one is
+/// written while another is consumed.
+const TASK_PER_DESTINATION: u32 = 2;
+/// But no more than so many for all of them.
+const TASK_STANDARD_MAX: u32 = 512;
 /// Medium blocks of each task: tuples of up to 256 KiB are the exception, and a few in flight keep a stream moving.
 const TASK_MEDIUM: u32 = 8;
 /// Large blocks of each task: one to be written while another is consumed.
@@ -40,8 +45,11 @@ pub const MIN_BATCH_BYTES: u32 = BLOCK_OVERHEAD as u32 - 16;
 /// with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Blocks of each task.
+    /// Blocks of each task, at least.
     pub task: [u32; CLASSES],
+    /// Standard blocks of a task for each of its destinations, if that is more; 0 where the configuration has the last
+    /// word.
+    pub per_destination: u32,
     /// Blocks of each window for a bolt.
     pub window: [u32; CLASSES],
     /// Blocks of each window for a spout.
@@ -62,6 +70,7 @@ impl Sizes {
         let window = (standard / WINDOW_DIVISOR).max(WINDOW_STANDARD_MIN);
         Self {
             task: [standard, TASK_MEDIUM, TASK_LARGE],
+            per_destination: if config.is_set(config::TASK_BLOCKS) { 0 } else { TASK_PER_DESTINATION },
             window: [window, WINDOW_MEDIUM, WINDOW_LARGE],
             ack_window: [window, 1, 1],
             block_bytes: bytes.map(|b| b as u32),
@@ -72,11 +81,20 @@ impl Sizes {
     /// The pool of a container: see the sum at the top.
     #[must_use]
     pub fn pool(&self, routes: &Routes) -> PoolConfig {
-        let tasks = routes.tasks.len() as u32;
+        let tasks = |c: usize| -> u32 { slots(routes).map(|slot| self.of_task(routes, slot)[c]).sum() };
         let windows =
             |c: usize| -> u32 { routes.windows.iter().map(|&pair| self.of_pair(routes, pair)[c]).sum() };
-        let counts = std::array::from_fn(|c| tasks * self.task[c] + windows(c));
+        let counts = std::array::from_fn(|c| tasks(c) + windows(c));
         PoolConfig { counts, max_tuple_bytes: self.max_tuple_bytes }
+    }
+
+    /// The quota of a local task.
+    #[must_use]
+    pub fn of_task(&self, routes: &Routes, slot: Slot) -> [u32; CLASSES] {
+        let destinations = routes.destinations(routes.component(slot));
+        let wanted = destinations.saturating_mul(self.per_destination).min(TASK_STANDARD_MAX);
+        let [standard, medium, large] = self.task;
+        [standard.max(wanted), medium, large]
     }
 
     /// The size of the window at the receiving end of a pair.
@@ -90,12 +108,10 @@ impl Sizes {
     pub fn class_for(&self, bytes: u32) -> Option<usize> {
         self.block_bytes.iter().position(|&size| bytes <= size)
     }
+}
 
-    /// Blocks that one task's emissions occupy at most.
-    #[must_use]
-    pub fn task_total(&self) -> u32 {
-        self.task.iter().sum()
-    }
+fn slots(routes: &Routes) -> impl Iterator<Item = Slot> {
+    (0..routes.tasks.len() as u32).map(Slot)
 }
 
 /// Whose a block is.
@@ -111,11 +127,10 @@ pub enum Home {
 /// order of slots, then the windows'. With each its class.
 #[must_use]
 pub fn homes(sizes: &Sizes, routes: &Routes) -> Vec<(Home, usize)> {
-    let tasks = routes.tasks.len() as u32;
     let mut homes = Vec::new();
     for class in 0..CLASSES {
-        for slot in 0..tasks {
-            homes.extend((0..sizes.task[class]).map(|_| (Home::Task(Slot(slot)), class)));
+        for slot in slots(routes) {
+            homes.extend((0..sizes.of_task(routes, slot)[class]).map(|_| (Home::Task(slot), class)));
         }
         for (window, &pair) in routes.windows.iter().enumerate() {
             let home = Home::Window(WindowIndex(window as u32));
@@ -123,4 +138,34 @@ pub fn homes(sizes: &Sizes, routes: &Routes) -> Vec<(Home, usize)> {
         }
     }
     homes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ContainerId;
+    use crate::stmgr::core::tests::{component, packing, topology};
+
+    fn quota_of_a_task_that_emits_to(tasks: u32, blocks: Option<&str>) -> u32 {
+        let mut topology = topology(vec![component("a", 1, &[]), component("b", tasks, &[("a", false)])]);
+        if let Some(blocks) = blocks {
+            topology.config.set(config::TASK_BLOCKS, blocks).unwrap();
+        }
+        let all_in_one = vec![1; tasks as usize + 1];
+        let routes = Routes::new(&topology, &packing(&topology, &all_in_one), ContainerId(1)).unwrap();
+        let sizes = Sizes::of(&topology.config);
+        let quota = sizes.of_task(&routes, Slot(0))[0];
+        let pool = sizes.pool(&routes).counts[0];
+        assert_eq!(pool, quota + tasks * sizes.of_task(&routes, Slot(1))[0]);
+        assert_eq!(homes(&sizes, &routes).iter().filter(|(_, class)| *class == 0).count(), pool as usize);
+        quota
+    }
+
+    #[test]
+    fn a_task_has_two_blocks_for_each_destination_unless_it_is_told_otherwise() {
+        let quotas = [1, 32, 33, 256, 300].map(|tasks| quota_of_a_task_that_emits_to(tasks, None));
+        assert_eq!(quotas, [64, 64, 66, 512, 512]);
+        assert_eq!(quota_of_a_task_that_emits_to(100, Some("64")), 64);
+        assert_eq!(quota_of_a_task_that_emits_to(100, Some("1000")), 1000);
+    }
 }

@@ -2,8 +2,9 @@
 //!
 //! A *place* is where blocks wait for a destination: a local task, whose blocks count from when they are meant for it
 //! until it has said done, or a queue to a peer, whose blocks count until they leave. A place is *over* from when more
-//! than its high watermark waits there until no more than its low watermark does. A block counts with its whole size:
-//! one that its emitter had no time to fill takes as much of the quota as a full one.
+//! than its high watermark waits there until no more than its low watermark does; one block alone is never too much. A
+//! block counts with its whole size: one that its emitter had no time to fill takes as much of the quota as a full one. For
+//! the same reason a larger block counts as what it takes of its class's quota, if that is less.
 //!
 //! The watermarks of the configuration are an upper bound. Blocks of a small quota, or of one that is spread over many
 //! tasks, would never reach them, although their emitter stands still because of this destination. So a place has
@@ -18,6 +19,7 @@ use super::route::{Pair, QueueIndex, Routes, Slot};
 use super::sizes::Sizes;
 use crate::frame::Destination;
 use crate::ids::{ComponentIndex, TaskId};
+use crate::memory::CLASSES;
 use crate::plan::{Config, config};
 
 /// What a topology's configuration says of backpressure.
@@ -35,7 +37,7 @@ impl Watermarks {
     /// What the configuration asks for.
     #[must_use]
     pub fn of(config: &Config) -> Self {
-        let bytes = |key| config.millis(key) * (1 << 20) / 1000;
+        let bytes = |key| scale(config.millis(key), 1 << 20, 1000);
         Self {
             high_bytes: bytes(config::HIGH_WATERMARK_MB),
             low_bytes: bytes(config::LOW_WATERMARK_MB),
@@ -44,13 +46,15 @@ impl Watermarks {
     }
 
     /// As configured, or in proportion when `reach` bytes are all that can wait.
-    fn within(&self, reach: u64, least: u64) -> (u64, u64) {
-        let high = self.high_bytes.min((reach / 2).max(least));
-        // Both are far below 2^64 / 1000, as the configuration has them.
-        let low =
-            if high == self.high_bytes { self.low_bytes } else { self.low_bytes * high / self.high_bytes };
-        (high, low)
+    fn within(&self, reach: u64) -> (u64, u64) {
+        let high = self.high_bytes.min(reach / 2);
+        (high, scale(self.low_bytes, high, self.high_bytes.max(1)))
     }
+}
+
+/// `value * by / of`, whatever the product.
+fn scale(value: u64, by: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
 }
 
 /// Where blocks wait for a destination.
@@ -65,6 +69,7 @@ pub enum Place {
 #[derive(Debug)]
 struct Gauge {
     bytes: u64,
+    blocks: u32,
     high_bytes: u64,
     low_bytes: u64,
     is_over: bool,
@@ -81,6 +86,8 @@ pub struct Gauges {
     /// By slot, then by queue.
     gauges: Vec<Gauge>,
     slots: usize,
+    /// What a block of each class counts.
+    weights: [u32; CLASSES],
     changed: Vec<u32>,
     over: usize,
 }
@@ -91,13 +98,13 @@ impl Gauges {
     pub fn new(routes: &Routes, sizes: &Sizes, watermarks: &Watermarks) -> Self {
         let gauge = |place: Place, reach: Option<u64>| {
             let (high_bytes, low_bytes) = match reach {
-                Some(bytes) => watermarks.within(bytes, u64::from(sizes.block_bytes[0])),
+                Some(bytes) => watermarks.within(bytes),
                 // Acks are nothing to stop spouts for: a spout takes them whatever it does.
                 None => (u64::MAX, u64::MAX),
             };
             let (is_over, told_over, is_listed) = (false, false, false);
             let tasks = tasks_at(routes, place).into();
-            Gauge { bytes: 0, high_bytes, low_bytes, is_over, told_over, is_listed, tasks }
+            Gauge { bytes: 0, blocks: 0, high_bytes, low_bytes, is_over, told_over, is_listed, tasks }
         };
         let slots = routes.tasks.len();
         let tasks = (0..slots as u32).map(Slot);
@@ -105,7 +112,16 @@ impl Gauges {
         let queues = (0..).map(QueueIndex).zip(&routes.queues);
         let queues =
             queues.map(|(queue, &pair)| gauge(Place::Queue(queue), reach_of_queue(routes, sizes, pair)));
-        Self { gauges: tasks.chain(queues).collect(), slots, changed: Vec::new(), over: 0 }
+        let gauges = tasks.chain(queues).collect();
+        let share = |class| standard_bytes(sizes, sizes.task[0]) as u32 / sizes.task[class];
+        let weights = std::array::from_fn(|class| sizes.block_bytes[class].min(share(class)));
+        Self { gauges, slots, weights, changed: Vec::new(), over: 0 }
+    }
+
+    /// What a block of `class` counts, in bytes.
+    #[inline]
+    pub(super) fn weight(&self, class: usize) -> u64 {
+        u64::from(self.weights[class])
     }
 
     fn index(&self, place: Place) -> usize {
@@ -122,24 +138,26 @@ impl Gauges {
         }
     }
 
-    /// So many bytes more wait.
+    /// A block of `class` more waits.
     #[inline]
-    pub fn add(&mut self, place: Place, bytes: u32) {
-        let index = self.index(place);
+    pub fn add(&mut self, place: Place, class: usize) {
+        let (index, weight) = (self.index(place), self.weight(class));
         let gauge = &mut self.gauges[index];
-        gauge.bytes += u64::from(bytes);
-        if gauge.bytes > gauge.high_bytes && !gauge.is_over {
+        gauge.bytes += weight;
+        gauge.blocks += 1;
+        if gauge.bytes > gauge.high_bytes && gauge.blocks > 1 && !gauge.is_over {
             self.turn(index, true);
         }
     }
 
-    /// So many bytes wait no more.
+    /// A block of `class` waits no more.
     #[inline]
-    pub fn remove(&mut self, place: Place, bytes: u32) {
-        let index = self.index(place);
+    pub fn remove(&mut self, place: Place, class: usize) {
+        let (index, weight) = (self.index(place), self.weight(class));
         let gauge = &mut self.gauges[index];
-        gauge.bytes -= u64::from(bytes);
-        if gauge.is_over && gauge.bytes <= gauge.low_bytes {
+        gauge.bytes -= weight;
+        gauge.blocks -= 1;
+        if gauge.is_over && (gauge.bytes <= gauge.low_bytes || gauge.blocks == 1) {
             self.turn(index, false);
         }
     }
@@ -229,9 +247,12 @@ fn local_shares<'r>(
     sizes: &'r Sizes,
     to: ComponentIndex,
 ) -> impl Iterator<Item = u64> + 'r {
-    let local = (0..routes.tasks.len() as u32).map(|slot| routes.component(Slot(slot)));
-    let emitters = local.filter(move |&from| routes.reads(from, to));
-    emitters.map(|from| standard_bytes(sizes, sizes.task[0]) / u64::from(routes.destinations(from).max(1)))
+    let local = (0..routes.tasks.len() as u32).map(Slot);
+    let emitters = local.filter(move |&slot| routes.reads(routes.component(slot), to));
+    emitters.map(|slot| {
+        let destinations = routes.destinations(routes.component(slot));
+        standard_bytes(sizes, sizes.of_task(routes, slot)[0]) / u64::from(destinations.max(1))
+    })
 }
 
 fn standard_bytes(sizes: &Sizes, blocks: u32) -> u64 {
@@ -276,6 +297,16 @@ mod tests {
         (gauges.gauges[index].high_bytes / KIB, gauges.gauges[index].low_bytes / KIB)
     }
 
+    /// How many blocks of a class are too many for task 2, in the container of all.
+    fn over_at(topology: &Topology, places: &[u32], class: usize) -> usize {
+        let (_, mut g) = gauges(topology, places, 1);
+        let over = |_: &usize| {
+            g.add(Place::Task(Slot(1)), class);
+            g.is_over(Place::Task(Slot(1)))
+        };
+        (1..1000).find(over).unwrap()
+    }
+
     #[test]
     fn the_watermarks_are_in_reach_of_every_emitter() {
         let topology = topology(vec![
@@ -300,7 +331,9 @@ mod tests {
         let places = [1; 11];
         topology.config.set(config::TASK_BLOCKS, "4").unwrap();
         let (_, g) = gauges(&topology, &places, 1);
-        assert_eq!(marks(&g, 1), (16, 8), "a block at least");
+        assert_eq!(marks(&g, 1), (3, 1));
+        assert_eq!(over_at(&topology, &places, 0), 2, "one block is never too much");
+        topology.config.set(config::TASK_BLOCKS, "64").unwrap();
         topology.config.set(config::HIGH_WATERMARK_MB, "0.008").unwrap();
         topology.config.set(config::LOW_WATERMARK_MB, "0").unwrap();
         let (_, g) = gauges(&topology, &places, 1);
@@ -313,19 +346,38 @@ mod tests {
         let (_, mut g) = gauges(&topology, &[1, 1], 1);
         let place = Place::Task(Slot(1));
         let mut steps = Vec::new();
-        for bytes in [512i64 << 10, 1, -1, -(256 << 10) + 1, -1] {
-            if bytes > 0 {
-                g.add(place, bytes as u32);
-            } else {
-                g.remove(place, -bytes as u32);
-            }
+        for blocks in [32, 1, -1, -15, -1] {
+            let step = if blocks > 0 { Gauges::add } else { Gauges::remove };
+            (0..i32::abs(blocks)).for_each(|_| step(&mut g, place, 0));
             steps.push((g.is_over(place), g.next_changed()));
         }
         let (up, down) = (Some((place, true)), Some((place, false)));
         assert_eq!(steps, [(false, None), (true, up), (true, None), (true, None), (false, down)]);
         // There and back between two looks is no news.
-        g.add(place, 1 << 20);
-        g.remove(place, 1 << 20);
+        (0..20).for_each(|_| g.add(place, 0));
+        assert!(g.is_over(place));
+        (0..20).for_each(|_| g.remove(place, 0));
         assert_eq!((g.next_changed(), g.total_bytes()), (None, 256 << 10));
+    }
+
+    #[test]
+    fn larger_blocks_count_as_what_they_take_of_their_quota() {
+        for (bolts, over) in [(1, [33, 5, 2]), (4, [9, 2, 2]), (16, [3, 2, 2])] {
+            let topology = topology(vec![component("a", 1, &[]), component("b", bolts, &[("a", false)])]);
+            let places = vec![1; bolts as usize + 1];
+            assert_eq!([0, 1, 2].map(|class| over_at(&topology, &places, class)), over, "{bolts} bolts");
+        }
+    }
+
+    #[test]
+    fn watermarks_that_nobody_reaches_are_no_trouble() {
+        let mut topology = topology(vec![component("a", 1, &[]), component("b", 1, &[("a", false)])]);
+        for (high, low) in [("999999999999", "999999999998"), ("200000000", "100000000")] {
+            topology.config.set(config::HIGH_WATERMARK_MB, high).unwrap();
+            topology.config.set(config::LOW_WATERMARK_MB, low).unwrap();
+            let (_, g) = gauges(&topology, &[1, 1], 1);
+            let (high, low) = marks(&g, 1);
+            assert!(high == 512 && (256..=512).contains(&low), "{high} and {low} KiB");
+        }
     }
 }

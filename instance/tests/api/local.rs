@@ -1,5 +1,6 @@
 //! Whole topologies on a simulated host.
 
+use egret::components::{self, NumberAndPayload, Sequence, Sleep};
 use egret::local::{Collected, LocalCluster};
 use egret::{BasicBolt, BasicCollector, Context, Input, Next, Spout, SpoutCollector, TopologyBuilder, Tuple};
 use std::collections::VecDeque;
@@ -64,6 +65,47 @@ fn topology(count: u64, mode: &str, collected: &Collected) -> TopologyBuilder {
     t.basic_bolt("pass", 3, || Pass).shuffle("numbers").emits::<Number>();
     t.basic_bolt("out", 1, collected.sink()).global("pass");
     t
+}
+
+/// How long a topology runs whose spout has a hundred slow tasks below it.
+fn time_of_a_hundred_slow_tasks(blocks: Option<u32>) -> Duration {
+    let mut t = TopologyBuilder::new("wide");
+    if let Some(blocks) = blocks {
+        t.config("egret.pool.task.blocks", blocks);
+    }
+    t.spout("numbers", 1, || Sequence::new().count(20_000)).emits::<components::Number>();
+    t.bolt("slow", 100, || Sleep::new(Duration::from_millis(10)))
+        .shuffle("numbers")
+        .emits::<components::Number>();
+    let mut cluster = LocalCluster::new(t, 1).unwrap();
+    cluster.run_until_complete().unwrap();
+    cluster.now()
+}
+
+/// Each task of a bolt has something to do, also where there are more of them than blocks by default.
+#[test]
+fn a_spout_has_blocks_for_all_tasks_that_it_emits_to() {
+    let [few, right] = [Some(32), None].map(time_of_a_hundred_slow_tasks);
+    assert!(right < Duration::from_millis(2500), "{right:?} for two seconds of sleep");
+    assert!(few > Duration::from_secs(5), "{few:?} with a block for each third one");
+}
+
+/// Four spouts emit 400 tuples a second, each in a larger block of its own, and sometimes two at a time to the same one of
+/// eight tasks, which take 5 ms.
+#[test]
+fn nothing_is_dropped_of_a_bolt_that_keeps_up_with_large_tuples() {
+    for seed in 0..5 {
+        let mut t = TopologyBuilder::new("large");
+        t.config("topology.droptuples.upon.backpressure", "true");
+        let numbers = || Sequence::new().count(800).rate(400.0).bytes(20_000);
+        t.spout("numbers", 4, numbers).emits::<NumberAndPayload<'_>>();
+        t.bolt("slow", 8, || Sleep::new(Duration::from_millis(5)))
+            .shuffle("numbers")
+            .emits::<NumberAndPayload<'_>>();
+        let mut cluster = LocalCluster::new(t, seed).unwrap();
+        cluster.run_until_complete().unwrap();
+        assert_eq!(cluster.counted("slow").executed, 800, "seed {seed}");
+    }
 }
 
 pub(crate) fn distinct(collected: &Collected) -> usize {

@@ -15,6 +15,7 @@ use egret_dataplane::stmgr::watermarks::Watermarks;
 
 const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
+    per_destination: 0,
     window: [2, 1, 1],
     ack_window: [2, 1, 1],
     block_bytes: [16 << 10, 256 << 10, 1 << 20],

@@ -11,13 +11,17 @@
 //! that is in flight. Those here get a word through their ring; those of a peer are told over its link, or the next one.
 //! Of a link that breaks both ends tell whose trees may have been in what they had sent. An end that died does not, but
 //! then every container has lost a link, and its spouts with bolts there fail all by themselves.
+//!
+//! While a link is gone, what is for spouts at its other end is void, too: they fail what they have in flight. If it
+//! waited for the next link, it would take all blocks of bolts here that other spouts' tuples go through as well.
 
 use super::{Core, Effect, Flight};
 use crate::frame::{Destination, Purpose};
 use crate::ids::{BlockId, ComponentIndex, TaskId};
 use crate::memory::{Descriptor, DescriptorKind, Pool};
 use crate::stmgr::fault::Fault;
-use crate::stmgr::route::{Peer, Place, Routes, Slot, Way};
+use crate::stmgr::route::{Pair, Peer, Place, QueueIndex, Routes, Slot, Way};
+use crate::stmgr::watermarks::Place as Waits;
 use std::collections::BTreeSet;
 
 impl Core {
@@ -156,6 +160,28 @@ impl Core {
                 self.void(descriptor.block);
             }
         }
+    }
+
+    /// Nothing of what waits for the spouts of `peer` matters any more.
+    pub(super) fn void_queued(&mut self, peer: Peer) {
+        for queue in (0..self.queues.len() as u32).map(QueueIndex) {
+            let pair = self.queues[queue.at()].pair;
+            if pair.peer == peer && self.routes.is_for_acks(pair.destination) {
+                for block in self.queues[queue.at()].drain_blocks() {
+                    self.gauges.remove(Waits::Queue(queue), self.blocks.class(block));
+                    self.void_for_peer(queue, block);
+                }
+            }
+        }
+    }
+
+    /// A delivery to a spout is over that its stmgr cannot be told of: the spout is to fail all in flight.
+    pub(super) fn void_for_peer(&mut self, queue: QueueIndex, block: BlockId) {
+        let Pair { peer, destination } = self.queues[queue.at()].pair;
+        if let Destination::Task(spout) = destination {
+            self.tell_fail_all(peer, spout);
+        }
+        self.void(block);
     }
 
     /// A delivery to a spout is over that nobody is there to take note of.

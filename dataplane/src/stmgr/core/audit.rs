@@ -55,14 +55,14 @@ impl Core {
         self.blocks.audit(&places, self.sending)
     }
 
-    fn occupied_by(&self, blocks: impl Iterator<Item = BlockId>) -> u64 {
-        blocks.map(|block| u64::from(self.occupied(block))).sum()
+    fn weight_of(&self, blocks: impl Iterator<Item = BlockId>) -> u64 {
+        blocks.map(|block| self.gauges.weight(self.blocks.class(block))).sum()
     }
 
     fn audit_task(&self, slot: Slot) -> Result<(), String> {
         let task = self.routes.tasks[slot.at()];
         let waiting = self.pending(slot).map(|(block, _)| block).chain(self.blocks.held(slot));
-        let (bytes, gauge) = (self.occupied_by(waiting), self.gauges.bytes(Place::Task(slot)));
+        let (bytes, gauge) = (self.weight_of(waiting), self.gauges.bytes(Place::Task(slot)));
         if bytes != gauge {
             return Err(format!("{bytes} bytes wait for task {task}, its gauge shows {gauge}"));
         }
@@ -95,7 +95,7 @@ impl Core {
     }
 
     fn audit_queue(&self, queue: QueueIndex) -> Result<(), String> {
-        let bytes = self.occupied_by(self.queued(queue));
+        let bytes = self.weight_of(self.queued(queue));
         let gauge = self.gauges.bytes(Place::Queue(queue));
         let pair = self.queues[queue.at()].pair;
         if !self.peers[pair.peer.at()].linked && self.queues[queue.at()].has_credit() {

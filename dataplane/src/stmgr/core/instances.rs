@@ -106,12 +106,13 @@ impl Core {
         }
         while let Some(&block) = local.grants.last() {
             if !push(Descriptor::of_block(DescriptorKind::Grant, block)) {
-                return Delivered::TryAgain;
+                // An instance that has a ring full of grants says something before it needs more.
+                return if local.pending.is_empty() { Delivered::Waiting } else { Delivered::TryAgain };
             }
             local.grants.pop();
         }
         // The out ring has room for its whole quota, for one end and for this many blocks it consumed.
-        let limit = (OUT_SLOTS - UNPUBLISHED_MAX) as u32 - self.sizes.task_total() - 1;
+        let limit = (OUT_SLOTS - UNPUBLISHED_MAX) as u32 - self.blocks.own(slot).len() as u32 - 1;
         while let Some(&next) = local.pending.front() {
             use DescriptorKind::{Ack, Data, FailAll, Lost};
             let is_block = matches!(next.kind, Data | Ack | Lost);

@@ -103,6 +103,8 @@ struct LocalTask {
 #[derive(Debug, Default)]
 struct PeerState {
     linked: bool,
+    /// Its last link broke, and there is no new one yet.
+    lost: bool,
     /// The block that its link receives into at the moment, and what it is to be.
     filling: Option<(WindowIndex, BlockId, Purpose)>,
     /// Its spouts that are to fail all in flight, and have not been told; at most its tasks.
@@ -264,7 +266,7 @@ impl Core {
         let Flight { used, count, .. } = self.blocks.flight(block);
         let (kind, target) = (purpose.descriptor_kind(), self.routes.tasks[to.at()].0);
         self.locals[to.at()].pending.push_back(Descriptor { kind, block, target, used, count });
-        self.gauges.add(Waits::Task(to), self.occupied(block));
+        self.gauges.add(Waits::Task(to), self.blocks.class(block));
         self.mark_ready(to);
     }
 
@@ -277,23 +279,22 @@ impl Core {
 
     /// A local task's delivery of a block is over.
     fn leave_instance(&mut self, slot: Slot, block: BlockId) {
-        self.gauges.remove(Waits::Task(slot), self.occupied(block));
-    }
-
-    /// The memory that a block takes, however little is in it.
-    fn occupied(&self, block: BlockId) -> u32 {
-        self.sizes.block_bytes[self.blocks.class(block)]
+        self.gauges.remove(Waits::Task(slot), self.blocks.class(block));
     }
 
     fn enqueue(&mut self, queue: super::route::QueueIndex, block: BlockId, purpose: Purpose) {
         let place = Waits::Queue(queue);
+        if purpose != Purpose::Data && self.peers[self.queues[queue.at()].pair.peer.at()].lost {
+            self.void_for_peer(queue, block);
+            return;
+        }
         if self.drops && purpose == Purpose::Data && self.gauges.is_over(place) {
             let tasks = self.gauges.tasks(place).len() as u64;
             self.drop_block(block, Cause::Backpressure, tasks);
             return;
         }
         let used = self.blocks.flight(block).used;
-        self.gauges.add(place, self.occupied(block));
+        self.gauges.add(place, self.blocks.class(block));
         // A block of this pool has a class, so its bytes in use have one too.
         let class = self.sizes.class_for(used).unwrap_or(crate::memory::CLASSES - 1) as u8;
         self.queues[queue.at()].push(Waiting::Block { block, used, class, purpose });

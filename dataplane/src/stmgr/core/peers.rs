@@ -27,7 +27,7 @@ impl Core {
     /// The link to `peer` stands, a new one: credit is stated afresh, and ends are told again.
     pub fn peer_up(&mut self, peer: Peer) {
         self.peer_down(peer);
-        self.peers[peer.at()].linked = true;
+        (self.peers[peer.at()].linked, self.peers[peer.at()].lost) = (true, false);
         for window in self.windows.iter_mut().filter(|w| w.pair.peer == peer) {
             let free = window.restate();
             for (class, blocks) in free.into_iter().enumerate().filter(|&(_, blocks)| blocks > 0) {
@@ -53,7 +53,7 @@ impl Core {
         }
     }
 
-    /// The link to `peer` is gone. What was on the wire is lost; what waits here waits for the next link.
+    /// The link to `peer` is gone. What was on the wire is lost; tuples and ends that wait here wait for the next link.
     pub fn peer_down(&mut self, peer: Peer) {
         let state = &mut self.peers[peer.at()];
         let was_linked = std::mem::take(&mut state.linked);
@@ -62,7 +62,9 @@ impl Core {
             self.return_to_window(window, block);
         }
         if was_linked {
+            self.peers[peer.at()].lost = true;
             self.lose_link(peer);
+            self.void_queued(peer);
             if !mutants::is(Mutant::StopForgotten) {
                 self.pressure.forget(peer);
             }
@@ -199,7 +201,7 @@ impl Core {
         while let Some(next) = self.queues[index.at()].pop() {
             match next {
                 Waiting::Block { block, used, purpose, .. } => {
-                    self.gauges.remove(Waits::Queue(index), self.occupied(block));
+                    self.gauges.remove(Waits::Queue(index), self.blocks.class(block));
                     self.sending += 1;
                     self.effects.push(Effect::SendBatch { peer, target, purpose, block, used });
                 }

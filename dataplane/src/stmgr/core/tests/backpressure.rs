@@ -4,6 +4,7 @@ use super::component;
 use super::properties::{dropped, random_world, start_all};
 use super::world::{Dice, World};
 use crate::ids::TaskId;
+use crate::stmgr::core::Delivered;
 use crate::stmgr::counters::Cause;
 use crate::stmgr::route::Slot;
 use crate::stmgr::watermarks::Watermarks;
@@ -23,6 +24,22 @@ fn two_branches(places: [u32; 5]) -> World {
     let mut world = World::new(components, &places, 1000, 7, false);
     start_all(&mut world);
     world
+}
+
+/// Who has a ring full of grants comes forward before it needs more, and is not looked after meanwhile.
+#[test]
+fn grants_beyond_a_full_ring_wait_for_their_task() {
+    let components = vec![component("a", 1, &[]), component("b", 1, &[("a", false)])];
+    let mut world = World::new(components, &[1, 1], 1, 1, false);
+    let core = &mut world.containers[0].core;
+    core.attach(Slot(0));
+    let mut room = 2;
+    let outcome = core.deliver(Slot(0), |_| {
+        room -= 1;
+        room >= 0
+    });
+    assert_eq!(outcome, Delivered::Waiting);
+    assert_eq!(core.deliver(Slot(0), |_| true), Delivered::All);
 }
 
 /// Goes on for a while in which nothing but `frozen` tasks stands still.

@@ -2,6 +2,8 @@
 
 use super::component;
 use super::world::{Dice, World};
+use crate::frame::Destination;
+use crate::ids::TaskId;
 use crate::plan::Component;
 use crate::stmgr::counters::Cause;
 use proptest::prelude::*;
@@ -103,8 +105,24 @@ proptest! {
         }
         world.settle();
         world.check_settled();
-        prop_assert_eq!(world.acks.sent, world.acks.applied + world.acks.on_broken_links);
-        prop_assert_eq!(world.containers.iter().map(|c| c.core.counters.void_acks).sum::<u64>(), 0);
+        let void: u64 = world.containers.iter().map(|c| c.core.counters.void_acks).sum();
+        prop_assert_eq!(world.acks.sent, world.acks.applied + world.acks.on_broken_links + void);
+    }
+
+    /// Of what `b` executes some comes from container 2, until that is gone.
+    #[test]
+    fn acks_that_nobody_can_get_stop_no_tuple_of_others(seed: u64, steps in 0usize..500) {
+        let components = vec![component("a", 2, &[]), component("b", 1, &[("a", false)])];
+        let (here, bolt, blocks) = (TaskId(1), TaskId(3), 40);
+        let mut world = World::new(components, &[1, 2, 1], blocks, seed, true);
+        start_all(&mut world);
+        (0..steps).for_each(|_| world.random_step());
+        world.unlink(0, 1);
+        world.exhaust();
+        let executed = &world.got[&(bolt, here, Destination::Task(bolt))];
+        prop_assert_eq!(executed, &(0..blocks).collect::<Vec<_>>());
+        world.settle();
+        world.check_settled();
     }
 
     #[test]

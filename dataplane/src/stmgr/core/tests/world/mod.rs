@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub(super) const SIZES: Sizes = Sizes {
     task: [3, 1, 1],
+    per_destination: 0,
     window: [2, 1, 1],
     ack_window: [2, 1, 1],
     block_bytes: [16 << 10, 256 << 10, 1 << 20],
@@ -398,7 +399,8 @@ impl World {
         }
     }
 
-    fn exhaust(&mut self) {
+    /// Goes on until nothing moves any more.
+    pub(super) fn exhaust(&mut self) {
         let mut still = 0;
         while still < 20 {
             let mut moved = false;
