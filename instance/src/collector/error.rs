@@ -77,7 +77,9 @@ pub enum EmitError {
     /// The tuple that is passed on cannot be read.
     #[error(transparent)]
     Tuple(#[from] TupleError),
-    /// The instance is ending and there is nobody to emit to any more. Pass it on with `?`.
+    /// There is nobody to emit to: the instance is ending, or its stmgr has gone and it goes on with the next one. Pass it on
+    /// with `?`. A spout that may go on emits the same tuple again in its next call: it was not emitted, so its id does
+    /// not come back.
     #[error("the instance is stopping")]
     Stopped,
 }

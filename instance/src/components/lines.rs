@@ -2,7 +2,7 @@
 //!
 //! A pipe or terminal that has nothing to read yet says so instead of waiting inside.
 
-use super::files::{LinesError, Stretch, lines_before, open};
+use super::files::{LinesError, Stretch, lines_before, open_unchanged};
 use super::line_place::{LinePlace, without_return};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -95,8 +95,14 @@ impl LineReader {
     pub(super) fn next_line(&mut self) -> Result<NextLine<'_>, LinesError> {
         loop {
             if self.open.is_none() {
-                let Some(stretch) = self.todo.pop() else { return Ok(NextLine::End) };
-                self.begin(stretch)?;
+                let Some(stretch) = self.todo.last().cloned() else { return Ok(NextLine::End) };
+                if let Err(error) = self.begin(stretch) {
+                    // With the next call it is tried again.
+                    self.open = None;
+                    return Err(error);
+                }
+                self.todo.pop();
+                self.next_stretch += 1;
             }
             match self.find()? {
                 Found::Line(from, to, at) => return Ok(NextLine::Line(&self.buffer[from..to], at)),
@@ -124,8 +130,7 @@ impl LineReader {
     fn begin(&mut self, stretch: Stretch) -> Result<(), LinesError> {
         let failed = |source| LinesError::Read { path: stretch.path.clone(), source };
         (self.from, self.filled) = (0, 0);
-        self.next_stretch += 1;
-        let mut input = open(&stretch.path).map_err(failed)?;
+        let mut input = open_unchanged(&stretch)?;
         let waits = !input.metadata().map_err(failed)?.is_file();
         // Whoever read a pipe before has taken away what he read.
         let skip = stretch.from > 0 && !waits;
@@ -339,6 +344,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_tried_again_and_not_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write(&folder, &[b"a\n".to_vec(), b"b\n".to_vec()]);
+        let mut reader = all(&share(&files, 0, 1).unwrap(), 100);
+        let away = folder.path().join("away");
+        std::fs::rename(&files[0], &away).unwrap();
+        for _ in 0..3 {
+            assert!(reader.next_line().unwrap_err().to_string().contains("No such file"));
+        }
+        std::fs::rename(&away, &files[0]).unwrap();
+        for (line, stretch) in [(b"a", 0), (b"b", 1)] {
+            let place = LinePlace { stretch, ..LinePlace::default() };
+            assert_eq!(reader.next_line().unwrap(), NextLine::Line(line, place));
+        }
+        assert_eq!(reader.next_line().unwrap(), NextLine::End);
+        // One that was replaced is not read as if it were the same.
+        let mut reader = all(&share(&files, 0, 1).unwrap(), 100);
+        std::fs::write(&away, "c\n").unwrap();
+        std::fs::rename(&away, &files[0]).unwrap();
+        assert!(reader.next_line().unwrap_err().to_string().contains("has been replaced"));
     }
 
     #[test]

@@ -42,10 +42,7 @@ fn run_prepared(task: &mut Task, bolt: &mut dyn BoltRunner) -> Result<(), u8> {
             task.wait_for_command();
             continue;
         }
-        if inputs.ticks.is_due(host::now()) {
-            guard(|| bolt.tick()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
-            task.after_turns(bolt.emitter());
-        }
+        tick(task, bolt, &mut inputs.ticks)?;
         let next = task.queues.0.borrow_mut().next();
         match next {
             Some(descriptor) if descriptor.kind == DescriptorKind::Data => {
@@ -118,6 +115,7 @@ fn execute(
                 match guard(|| bolt.execute(&mut tuples, turns)) {
                     Ok(more) => {
                         task.after_turns(bolt.emitter());
+                        tick(task, bolt, &mut inputs.ticks)?;
                         if !bolt.emitter().has_open_acks() {
                             give_back(task, bolt, &mut inputs.done);
                         }
@@ -144,6 +142,16 @@ fn execute(
     inputs.done.push(block);
     if inputs.done.len() >= MAX_DONE || !bolt.emitter().has_open_acks() {
         give_back(task, bolt, &mut inputs.done);
+    }
+    Ok(())
+}
+
+/// Calls [`tick`](crate::Bolt::tick) if that is due, also in the middle of a block.
+#[inline]
+fn tick(task: &mut Task, bolt: &mut dyn BoltRunner, ticks: &mut Ticks) -> Result<(), u8> {
+    if ticks.every.is_some() && ticks.is_due(host::now()) {
+        guard(|| bolt.tick()).or_else(|error| task.on_error(bolt.emitter(), &error))?;
+        task.after_turns(bolt.emitter());
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 use super::env::InstanceEnv;
 use super::mailbox::{Attachment, Command, Mailbox};
 use super::registration::{RegisterError, Registered, register};
-use super::reports::Notice;
+use super::reports::{CAPACITY, Notice};
 use super::task::{self, Start};
 use super::{Load, exit};
 use crate::topology::Metrics;
@@ -66,6 +66,8 @@ struct Gateway {
     ended: bool,
     /// The exit code that was decided before the task thread is over.
     stop_code: Option<u8>,
+    /// Notices may wait that nobody was woken for again.
+    may_have_more: bool,
 }
 
 fn hear_signals(reactor: &mut dyn Reactor) -> io::Result<ConnId> {
@@ -101,6 +103,7 @@ impl Gateway {
             told_at: host::now(),
             ended: false,
             stop_code: None,
+            may_have_more: false,
         })
     }
 
@@ -112,7 +115,9 @@ impl Gateway {
         {
             return Ok(Some(code));
         }
-        let wait = if self.stmgr.is_some() {
+        let wait = if self.may_have_more {
+            Some(Duration::ZERO)
+        } else if self.stmgr.is_some() {
             self.counters.as_ref().map(|_| CPU_EVERY)
         } else {
             Some(self.retry_at.saturating_duration_since(host::now()))
@@ -243,8 +248,15 @@ impl Gateway {
         if self.notices.is_none() { Some(code) } else { None }
     }
 
+    /// Reads what the task tells. Never more than fit into the queue at once, whatever the task adds meanwhile: what the
+    /// stmgr says, and the signal to end, come first.
     fn read_notices(&mut self) -> Option<u8> {
-        while let Some(notice) = self.notices.as_ref().and_then(|n| n.try_recv().ok()) {
+        self.may_have_more = true;
+        for _ in 0..CAPACITY {
+            let Some(notice) = self.notices.as_ref().and_then(|n| n.try_recv().ok()) else {
+                self.may_have_more = false;
+                return None;
+            };
             match notice {
                 Notice::Report(report) => {
                     warn!(task = %report.task, component = report.component, "{}", report.message);

@@ -195,10 +195,13 @@ impl Queues {
         self.hold.is_set()
     }
 
-    /// Sleeps until this spout is held no more, a block or a command may have come, or `timeout` has passed. Grants
+    /// Sleeps until this spout is held no more, has to be told of a tree, a block or a command may have come, or `timeout` has passed. Grants
     /// are taken in before: nobody emits meanwhile, and they would fill the ring.
     pub(crate) fn wait_while_held(&mut self, timeout: Option<Duration>) {
         self.take_in_acks();
+        if self.roots.as_ref().is_some_and(|roots| roots.ledger.borrow().has_ended()) {
+            return;
+        }
         self.wake_stmgr();
         let ready = || {
             let told = self.consumer.has_some() && !self.consumer.is_corrupt();
@@ -260,11 +263,12 @@ impl Queues {
     }
 
     /// An emission is about to wait, at most as long as this says: what was emitted until now may take its time from now
-    /// on, and times out also while the task waits.
+    /// on, and times out also while the task waits. What has come is taken in.
     fn turn(&self) -> Option<Duration> {
         let now = host::now();
         let roots = self.roots.as_ref()?;
         roots.turn(now);
+        roots.expire(now);
         roots.until_look(now)
     }
 

@@ -33,13 +33,17 @@ impl Roots {
         now.saturating_duration_since(self.start).as_micros() as u64
     }
 
-    /// A turn is over, or the task is about to wait: what took too long is closed.
+    /// A turn is over, or the task is about to wait.
     #[inline]
     pub(crate) fn turn(&self, now: Instant) {
-        let now_us = self.us(now);
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.turn(now_us);
-        ledger.expire(now_us);
+        self.ledger.borrow_mut().turn(self.us(now));
+    }
+
+    /// Closes what took too long. To be called when acks that have come are applied: if this task was away for long they have
+    /// only waited for it.
+    #[inline]
+    pub(crate) fn expire(&self, now: Instant) {
+        self.ledger.borrow_mut().expire(self.us(now));
     }
 
     /// How long the task may wait before the next [`turn`](Self::turn).

@@ -1,6 +1,6 @@
 //! The task thread: runs user code, and owns the task's ends of the rings.
 
-use super::guard::install_hook;
+use super::guard::{guard, install_hook};
 use super::mailbox::{Attachment, Command, Mailbox};
 use super::pace::Pace;
 use super::queues::{Queues, SharedQueues};
@@ -105,7 +105,7 @@ fn prepare(start: Start, load: Load, reporter: Reporter) -> Result<(Task, Runner
     if let Some(roots) = &roots {
         emitter = emitter.with_ledger(roots.ledger.clone(), start.incarnation);
     }
-    let runner = factory.make(emitter);
+    let runner = guard(|| Ok(factory.make(emitter))).map_err(|error| error.to_string())?;
     let flush_interval = Duration::from_millis(settings.number(config::FLUSH_INTERVAL_MS));
     let task = Task {
         id: start.task,
@@ -217,6 +217,7 @@ impl Task {
         if let Some(roots) = &self.roots {
             roots.turn(now);
             self.queues.0.borrow_mut().take_in_acks();
+            roots.expire(now);
             if now.saturating_duration_since(self.latency_told) >= LATENCY_EVERY {
                 self.tell_latency(now);
             }
@@ -312,7 +313,10 @@ impl Task {
     /// Sees to what took too long; whether some tree has ended and the spout has not been told.
     fn has_news_of_trees(&self) -> bool {
         let Some(roots) = &self.roots else { return false };
-        roots.turn(host::now());
+        let now = host::now();
+        roots.turn(now);
+        self.queues.0.borrow_mut().take_in_acks();
+        roots.expire(now);
         roots.ledger.borrow().has_ended()
     }
 

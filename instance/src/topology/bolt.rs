@@ -68,7 +68,7 @@ pub trait Bolt: 'static {
     /// that is kept until here to be acked keeps the topology from ending: [`Bolt::idle`] is the place to ack it.
     ///
     /// # Errors
-    /// An error ends the instance, which is started again.
+    /// An error ends the task without all of its results, and has the topology fail.
     fn finish(&mut self, out: &mut BoltCollector) -> Result<()> {
         let _ = out;
         Ok(())
@@ -134,7 +134,7 @@ pub trait BasicBolt: 'static {
     /// All inputs have ended: the last chance to emit.
     ///
     /// # Errors
-    /// An error ends the instance, which is started again.
+    /// An error ends the task without all of its results, and has the topology fail.
     fn finish(&mut self, out: &mut BasicCollector<'_>) -> Result<()> {
         let _ = out;
         Ok(())

@@ -3,7 +3,10 @@
 use egret::components::{self, NumberAndPayload, Sequence, Sleep};
 use egret::local::{Collected, LocalCluster};
 use egret::{BasicBolt, BasicCollector, Context, Input, Next, Spout, SpoutCollector, TopologyBuilder, Tuple};
+use egret_dataplane::host;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Tuple)]
@@ -88,6 +91,81 @@ fn a_spout_has_blocks_for_all_tasks_that_it_emits_to() {
     let [few, right] = [Some(32), None].map(time_of_a_hundred_slow_tasks);
     assert!(right < Duration::from_millis(2500), "{right:?} for two seconds of sleep");
     assert!(few > Duration::from_secs(5), "{few:?} with a block for each third one");
+}
+
+/// Ten numbers at once, and then nothing for three seconds within one call.
+struct Busy {
+    calls: u64,
+}
+
+impl Spout for Busy {
+    type Id = u64;
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<u64>) -> egret::Result<Next> {
+        self.calls += 1;
+        match self.calls {
+            1 => (0..10).try_for_each(|n| out.emit(&Number { n }).id(n))?,
+            2 => return Ok(Next::Wait(Duration::from_millis(50))),
+            3 => host::sleep(Duration::from_secs(3)),
+            _ => return Ok(Next::Exhausted),
+        }
+        Ok(Next::Emitted)
+    }
+}
+
+#[test]
+fn trees_whose_acks_wait_for_a_busy_spout_do_not_time_out() {
+    let collected = Collected::new();
+    let mut t = TopologyBuilder::new("busy");
+    t.config("topology.reliability.mode", "ATLEAST_ONCE").config("topology.message.timeout.secs", 1);
+    t.spout("numbers", 1, || Busy { calls: 0 }).emits::<Number>();
+    t.basic_bolt("out", 1, collected.sink()).shuffle("numbers");
+    let mut cluster = LocalCluster::new(t, 1).unwrap();
+    cluster.run_until_complete().unwrap();
+    let numbers = cluster.counted("numbers");
+    assert_eq!((numbers.acked, numbers.failed, numbers.timed_out), (10, 0, 0));
+}
+
+/// A bolt that takes 10 ms for each tuple and counts its ticks.
+struct Ticking {
+    ticks: Arc<AtomicU64>,
+}
+
+impl BasicBolt for Ticking {
+    fn execute(&mut self, _: &Input<'_>, _: &mut BasicCollector<'_>) -> egret::Result<()> {
+        host::sleep(Duration::from_millis(10));
+        Ok(())
+    }
+
+    fn tick(&mut self, _: &mut BasicCollector<'_>) -> egret::Result<()> {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// 200 tuples, all in one block, take two seconds.
+#[test]
+fn ticks_come_in_the_middle_of_a_block() {
+    let ticks = Arc::new(AtomicU64::new(0));
+    let mut t = TopologyBuilder::new("ticks");
+    t.config("topology.tick.tuple.freq.ms", 50);
+    t.spout("numbers", 1, || Sequence::new().count(200)).emits::<components::Number>();
+    let counted = ticks.clone();
+    t.basic_bolt("slow", 1, move || Ticking { ticks: counted.clone() }).shuffle("numbers");
+    LocalCluster::new(t, 1).unwrap().run_until_complete().unwrap();
+    assert!((30..=41).contains(&ticks.load(Ordering::Relaxed)), "{ticks:?} ticks of 50 ms in two seconds");
+}
+
+/// A bolt that cannot be made.
+#[test]
+fn a_panic_of_a_constructor_is_reported() {
+    let mut t = TopologyBuilder::new("unmade");
+    t.spout("numbers", 1, || Sequence::new().count(1)).emits::<components::Number>();
+    t.basic_bolt("out", 1, || -> Pass { panic!("no key") }).shuffle("numbers");
+    let mut cluster = LocalCluster::new(t, 1).unwrap();
+    cluster.run_for(Duration::from_secs(1));
+    let reports = cluster.reports();
+    assert!(reports.iter().any(|report| report.contains("no key")), "{reports:?}");
 }
 
 /// Four spouts emit 400 tuples a second, each in a larger block of its own, and sometimes two at a time to the same one of
