@@ -154,7 +154,8 @@ impl Client {
             Ok(0) => return Err(ClientError::Closed(peer)),
             Ok(len) => len,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Ok(false);
+                let gone = super::tcp::host_is_gone(&self.stream);
+                return if gone { Err(failed(super::tcp::gone())) } else { Ok(false) };
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(failed(error)),

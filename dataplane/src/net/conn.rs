@@ -15,6 +15,7 @@ use super::link::Outgoing;
 use super::outbox::Outbox;
 use super::reactor::{CloseReason, ConnId, Event};
 use super::slots::Slots;
+use super::tcp::{self, Rounds};
 use rustix::net::Shutdown;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -61,6 +62,7 @@ pub(super) struct Table<D> {
     flushing: Vec<ConnId>,
     dirty: Vec<ConnId>,
     spare: Vec<ConnId>,
+    rounds: Rounds,
 }
 
 impl<D> Table<D> {
@@ -71,6 +73,7 @@ impl<D> Table<D> {
             flushing: Vec::new(),
             dirty: Vec::new(),
             spare: Vec::new(),
+            rounds: Rounds::new(),
         }
     }
 
@@ -102,11 +105,20 @@ impl<D> Table<D> {
 
     /// Queues a frame, or gives its token back where it cannot leave any more.
     pub(super) fn queue(&mut self, id: ConnId, frame: Outgoing) {
+        self.queue_by(id, frame, Outbox::push);
+    }
+
+    /// The same for [`Reactor::send_latest`](super::reactor::Reactor::send_latest).
+    pub(super) fn queue_latest(&mut self, id: ConnId, frame: Outgoing) {
+        self.queue_by(id, frame, Outbox::push_latest);
+    }
+
+    fn queue_by(&mut self, id: ConnId, frame: Outgoing, push: fn(&mut Outbox, Outgoing)) {
         match self.slots.get_mut(id) {
             Some(conn)
                 if conn.failure.is_none() && !conn.muted && !matches!(conn.phase, Phase::Closing(_)) =>
             {
-                conn.outbox.push(frame);
+                push(&mut conn.outbox, frame);
                 self.mark_dirty(id);
             }
             _ => self.events.extend(frame.token.map(|token| Event::Sent { conn: id, token })),
@@ -210,6 +222,15 @@ impl<D> Table<D> {
         if let Some(conn) = self.slots.get_mut(id) {
             conn.flush_by = None;
         }
+    }
+
+    /// The open connections whose peer's host is gone, when it is time to look for such.
+    pub(super) fn gone(&mut self, may_wait: bool) -> Vec<ConnId> {
+        if !self.rounds.is_due(may_wait) {
+            return Vec::new();
+        }
+        let is_gone = |conn: &Conn<D>| matches!(conn.phase, Phase::Open) && tcp::host_is_gone(&conn.socket);
+        self.slots.ids().filter(|&id| self.slots.get(id).is_some_and(is_gone)).collect()
     }
 
     /// Takes out a connection that nobody has heard of yet.

@@ -323,6 +323,10 @@ impl Reactor for EpollReactor {
         self.table.queue(conn, frame);
     }
 
+    fn send_latest(&mut self, conn: ConnId, frame: Outgoing) {
+        self.table.queue_latest(conn, frame);
+    }
+
     fn queued_bytes(&self, conn: ConnId) -> usize {
         self.table.get(conn).map_or(0, |conn| conn.outbox.queued_bytes())
     }
@@ -340,6 +344,7 @@ impl Reactor for EpollReactor {
     }
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let may_wait = timeout != Some(Duration::ZERO);
         self.serve_dirty();
         self.accept_ready();
         let busy = !self.table.events.is_empty()
@@ -354,6 +359,9 @@ impl Reactor for EpollReactor {
         self.wait(timeout)?;
         self.accept_ready();
         self.serve_dirty();
+        for id in self.table.gone(may_wait) {
+            self.remove(id, CloseReason::Failed(tcp::gone()));
+        }
         events.append(&mut self.table.events);
         Ok(())
     }

@@ -19,6 +19,8 @@ const FLIGHT_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 pub(super) struct Outbox {
     urgent: VecDeque<Outgoing>,
+    /// Where in `urgent` the frame waits that the next one of its sort replaces.
+    latest: Option<usize>,
     waiting: VecDeque<Outgoing>,
     flight: Box<Flight>,
     /// Bytes in both queues and in the flight that are not sent yet.
@@ -40,6 +42,7 @@ impl Outbox {
     pub(super) fn new() -> Self {
         Self {
             urgent: VecDeque::new(),
+            latest: None,
             waiting: VecDeque::new(),
             flight: Box::new(Flight {
                 headers: [[0; HEADER_BYTES]; FLIGHT_FRAMES],
@@ -64,6 +67,21 @@ impl Outbox {
         queue.push_back(frame);
     }
 
+    /// Puts a frame in place of the one that was last pushed by this, if that waits.
+    pub(super) fn push_latest(&mut self, frame: Outgoing) {
+        debug_assert!(frame.is_urgent() && frame.token.is_none());
+        match self.latest.and_then(|at| self.urgent.get_mut(at)) {
+            Some(waiting) => {
+                self.queued_bytes = self.queued_bytes + frame.body.len() - waiting.body.len();
+                *waiting = frame;
+            }
+            None => {
+                self.latest = Some(self.urgent.len());
+                self.push(frame);
+            }
+        }
+    }
+
     pub(super) fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
@@ -76,7 +94,10 @@ impl Outbox {
     /// [`Outbox::abandon`].
     pub(super) fn load(&mut self) -> &[IoSlice<'_>] {
         if self.flight.frames.is_empty() {
+            let before = self.urgent.len();
             self.flight.fill(&mut self.urgent, &mut self.waiting);
+            let taken = before - self.urgent.len();
+            self.latest = self.latest.and_then(|at| at.checked_sub(taken));
         }
         let parts = &self.flight.parts[self.flight.first_part..self.flight.part_count];
         // SAFETY: IoSlice is guaranteed to be laid out as iovec on Unix. Each part points into the boxed headers or
@@ -93,6 +114,7 @@ impl Outbox {
     /// Drops all frames; `token` gets all their tokens. Only for when the kernel is done with the flight.
     pub(super) fn abandon(&mut self, mut token: impl FnMut(u64)) {
         self.queued_bytes = 0;
+        self.latest = None;
         self.flight.part_count = 0;
         self.flight.first_part = 0;
         let flying = self.flight.frames.drain(..).map(|(frame, _)| frame);
@@ -212,6 +234,33 @@ mod tests {
         // A long frame ends its flight; an end stays behind the tuples before it.
         assert_eq!((rest.len(), *rest.last().unwrap()), (101 + 1 - 32 - 30, FrameKind::End));
         assert!(outbox.is_empty() && outbox.queued_bytes() == 0);
+    }
+
+    #[test]
+    fn of_frames_that_make_each_other_needless_one_waits() {
+        use crate::ids::TaskId;
+        use crate::message::Message;
+        let news = |n: u32| Outgoing::control(&Message::FailAll((0..n).map(TaskId).collect()));
+        let mut outbox = Outbox::new();
+        for begun in 0..100 {
+            // Some are on their way already, and others wait before and behind.
+            (0..begun).for_each(|_| outbox.push(Outgoing::credit(1, 2)));
+            (1..50).for_each(|n| outbox.push_latest(news(n)));
+            outbox.push(Outgoing::credit(3, 4));
+            outbox.load();
+            (50..100).for_each(|n| outbox.push_latest(news(n)));
+            let mut told = Vec::new();
+            while !outbox.is_empty() {
+                outbox.load();
+                let frames = outbox.flight.frames.iter().filter(|f| f.0.header.kind == FrameKind::Control);
+                told.extend(frames.map(|(frame, _)| frame.body.len()));
+                let bytes = outbox.load().iter().map(|part| part.len()).sum();
+                outbox.sent(bytes, |_| ());
+            }
+            let (before, last) = (news(49).body.len(), news(99).body.len());
+            let want = if begun < FLIGHT_FRAMES { vec![before, last] } else { vec![last] };
+            assert_eq!((told, outbox.queued_bytes()), (want, 0), "behind {begun}");
+        }
     }
 
     #[test]

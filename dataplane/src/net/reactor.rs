@@ -202,6 +202,13 @@ pub trait Reactor {
     /// Queues a frame. On a connection that has ended only its token comes back.
     fn send(&mut self, conn: ConnId, frame: Outgoing);
 
+    /// Queues an urgent frame without a token that makes the last one so queued needless: where that still waits, this
+    /// one takes its place, so that a peer that does not read has one waiting at most. A driver may as well
+    /// send both.
+    fn send_latest(&mut self, conn: ConnId, frame: Outgoing) {
+        self.send(conn, frame);
+    }
+
     /// Bytes queued and not yet taken by the kernel; who sends without credit bounds its queue by this.
     fn queued_bytes(&self, conn: ConnId) -> usize;
 

@@ -293,7 +293,7 @@ impl Stmgr {
             }
             Effect::StateHolders(peer) => {
                 let statement = self.core.statement(self.since_start());
-                self.send_to_peer(peer, Outgoing::control(&Message::Backpressure(statement)));
+                self.state_to_peer(peer, statement);
             }
             Effect::Hold(slot, held) => {
                 if let Some(local) = &self.locals[slot.at()] {

@@ -10,7 +10,7 @@ use super::sinks::PeerSink;
 use super::sizes::MIN_BATCH_BYTES;
 use crate::ids::Incarnation;
 use crate::memory::Class;
-use crate::message::{HelloPeer, Message};
+use crate::message::{Backpressure, HelloPeer, Message};
 use crate::net::handshake::fresh_nonce;
 use crate::net::link::{FrameLimits, Outgoing};
 use crate::net::reactor::{ConnId, RecvBuf};
@@ -227,6 +227,14 @@ impl Stmgr {
             self.registration.peer_down(peer);
             let container = self.core.routes().peers[peer.at()];
             info!(%container, reason, "lost the link with a peer");
+        }
+    }
+
+    /// States all holders. A statement from before that still waits is not needed any more.
+    pub(super) fn state_to_peer(&mut self, peer: Peer, statement: Backpressure) {
+        if let Some(conn) = self.peers[peer.at()].conn {
+            self.net.send_latest(conn, Outgoing::control(&Message::Backpressure(statement)));
+            self.network_soon();
         }
     }
 

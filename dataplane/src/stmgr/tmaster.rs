@@ -10,7 +10,7 @@ use crate::message::{
     PROTOCOL_VERSION, ProcessRole, ProcessStatus, RegisterStmgr, Report, TaskCounters, UserCounters,
 };
 use crate::net::handshake::fresh_nonce;
-use crate::net::link::{FrameLimits, Outgoing};
+use crate::net::link::{FrameLimits, HEADER_BYTES, MAX_CONTROL_BYTES, Outgoing};
 use crate::net::reactor::{ConnId, RecvBuf};
 use crate::net::session::{Progress, Session};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +20,9 @@ use tracing::{info, warn};
 const RETRY: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_millis(500);
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// What may wait for a tmaster that does not read, beyond what this stmgr registers with: heartbeats of more than an
+/// hour, or one message of the largest size.
+const UNREAD_MAX_BYTES: usize = MAX_CONTROL_BYTES as usize + HEADER_BYTES;
 /// Reports, and last counters of dead processes, kept for a tmaster that is away. The oldest go first.
 const KEPT: usize = 256;
 
@@ -28,6 +31,8 @@ pub(super) struct TmasterLink {
     conn: Option<ConnId>,
     /// Whether this stmgr has registered over it.
     registered: bool,
+    /// What may be queued for it.
+    most_queued_bytes: usize,
     retry_at: Instant,
     retry: Duration,
     heartbeat_at: Instant,
@@ -55,6 +60,7 @@ impl TmasterLink {
         Self {
             conn: None,
             registered: false,
+            most_queued_bytes: 0,
             retry_at: now,
             retry: Duration::ZERO,
             heartbeat_at: now,
@@ -167,6 +173,8 @@ impl Stmgr {
         };
         self.send(conn, Outgoing::control(&Message::RegisterStmgr(register)));
         self.tmaster.registered = true;
+        // What follows is queued at once, however long it is.
+        self.tmaster.most_queued_bytes = usize::MAX;
         self.heartbeat();
         for report in std::mem::take(&mut self.tmaster.reports) {
             self.tell_tmaster(&Message::Report(report));
@@ -177,18 +185,34 @@ impl Stmgr {
         for counters in self.tmaster.user_counters.values().cloned().collect::<Vec<_>>() {
             self.tell_tmaster(&Message::UserCounters(counters));
         }
+        self.tmaster.most_queued_bytes = self.net.queued_bytes(conn) + UNREAD_MAX_BYTES;
+    }
+
+    /// The connection over which this stmgr has registered. It ends here when too much is queued on it: then the tmaster
+    /// is stopped, and proves itself on no other before it goes on and hears in the next registration what it must not
+    /// miss.
+    fn tmaster_that_reads(&mut self) -> Option<ConnId> {
+        let conn = self.tmaster.conn.filter(|_| self.tmaster.registered)?;
+        let queued = self.net.queued_bytes(conn);
+        if queued <= self.tmaster.most_queued_bytes {
+            return Some(conn);
+        }
+        self.conns.remove(&conn);
+        self.net.close(conn);
+        self.tmaster_lost(conn, &format!("it does not read: {queued} bytes are queued for it"));
+        None
     }
 
     /// Tells the tmaster, if there is one. What must not be missed is part of the next registration.
     pub(super) fn tell_tmaster(&mut self, message: &Message) {
-        if let (Some(conn), true) = (self.tmaster.conn, self.tmaster.registered) {
+        if let Some(conn) = self.tmaster_that_reads() {
             self.send(conn, Outgoing::control(message));
         }
     }
 
     /// Passes on what a person should know of a task.
     pub(super) fn report(&mut self, report: Report) {
-        if self.tmaster.registered {
+        if self.tmaster_that_reads().is_some() {
             self.tell_tmaster(&Message::Report(report));
         } else {
             keep(&mut self.tmaster.reports, report);
@@ -239,7 +263,7 @@ impl Stmgr {
 
     /// Tells the tmaster what has been counted.
     pub(super) fn heartbeat(&mut self) {
-        if !self.tmaster.registered {
+        if self.tmaster_that_reads().is_none() {
             return;
         }
         let mut heartbeat = Heartbeat { processes: self.processes(), ..Heartbeat::default() };

@@ -182,6 +182,7 @@ conformance! {
     moving::a_refused_connect_closes,
     moving::large_frames_through_a_small_send_buffer_and_a_slow_reader,
     moving::tokens_come_back_once_and_in_order,
+    moving::of_what_makes_each_other_needless_the_last_arrives,
     moving::many_connections,
     moving::a_hoarder_of_buffers_gets_everything_in_the_end,
     moving::woken_from_outside,
@@ -198,6 +199,8 @@ conformance! {
     closing::close_after_flush_gives_up_on_a_peer_that_does_not_read,
     closing::dropping_with_operations_in_flight,
     vanished::connections_to_a_host_that_is_gone_end,
+    vanished::connections_to_a_host_that_answers_nothing_end,
+    vanished::a_peer_that_does_not_read_is_not_taken_for_gone,
 }
 
 /// BR-052.

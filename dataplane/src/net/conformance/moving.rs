@@ -92,6 +92,23 @@ pub(super) fn tokens_come_back_once_and_in_order(rig: &mut Rig) {
     assert_eq!(rig.tokens(client), (0..1000).step_by(2).collect::<Vec<u64>>());
 }
 
+pub(super) fn of_what_makes_each_other_needless_the_last_arrives(rig: &mut Rig) {
+    let (conn, mut peer) = rig.half();
+    let credit = |n| Outgoing::credit(n, n);
+    rig.reactor.send(conn, frame(1, 16 << 20, None));
+    for n in 0..1000 {
+        rig.turn(Duration::ZERO);
+        rig.reactor.send_latest(conn, credit(n));
+        rig.reactor.send_latest(conn, credit(n));
+    }
+    assert!(rig.reactor.queued_bytes(conn) <= (16 << 20) + 2 * HEADER_BYTES, "one waits");
+    let want = [bytes_of(&frame(1, 16 << 20, None)), bytes_of(&credit(999))].concat();
+    let mut got = vec![0; want.len()];
+    let reader = std::thread::spawn(move || peer.read_exact(&mut got).map(|()| got));
+    rig.until("everything to leave", |rig| rig.reactor.queued_bytes(conn) == 0);
+    assert!(reader.join().unwrap().unwrap() == want);
+}
+
 pub(super) fn many_connections(rig: &mut Rig) {
     const COUNT: usize = 300;
     let address = rig.listen();

@@ -17,6 +17,7 @@ use super::link::Outgoing;
 use super::reactor::{
     CloseReason, ConnId, Event, ListenerId, RECV_BUFFER_BYTES, RECV_BUFFERS, Reactor, RecvBuf,
 };
+use super::tcp;
 use buffers::{GROUP, RecvRing};
 use io_uring::{cqueue, opcode, squeue, types};
 use ring::{Completion, Ring, Wait};
@@ -325,7 +326,7 @@ impl UringReactor {
         // SAFETY: the kernel has just made this descriptor for us.
         let socket = unsafe { OwnedFd::from_raw_fd(result) };
         if listener.tcp {
-            super::tcp::prepare(&socket).ok();
+            tcp::prepare(&socket).ok();
         }
         let conn = self.table.insert(socket, Phase::Open, Ops::new());
         self.table.mark_dirty(conn);
@@ -365,7 +366,7 @@ impl Reactor for UringReactor {
     fn connect(&mut self, address: SocketAddr) -> io::Result<ConnId> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        super::tcp::prepare(&socket)?;
+        tcp::prepare(&socket)?;
         let address = Box::new(address.as_any());
         let (start, len) = (address.as_ptr().cast::<libc::sockaddr>(), address.addr_len());
         let connect = opcode::Connect::new(types::Fd(socket.as_raw_fd()), start, len).build();
@@ -390,6 +391,10 @@ impl Reactor for UringReactor {
 
     fn send(&mut self, conn: ConnId, frame: Outgoing) {
         self.table.queue(conn, frame);
+    }
+
+    fn send_latest(&mut self, conn: ConnId, frame: Outgoing) {
+        self.table.queue_latest(conn, frame);
     }
 
     fn queued_bytes(&self, conn: ConnId) -> usize {
@@ -427,6 +432,9 @@ impl Reactor for UringReactor {
         while let Some(id) = self.table.expired() {
             self.table.end_deadline(id);
             self.begin_close(id, CloseReason::Local);
+        }
+        for id in self.table.gone(timeout != Some(Duration::ZERO)) {
+            self.begin_close(id, CloseReason::Failed(tcp::gone()));
         }
         events.append(&mut self.table.events);
         Ok(())

@@ -93,15 +93,20 @@ impl Cluster {
 
     /// The next connection of a stmgr to the tmaster, proven and registered.
     pub(super) fn accept(&self) -> (Talk, RegisterStmgr) {
+        wait_for("a stmgr to connect", || self.try_accept())
+    }
+
+    /// The same if it is there by now.
+    pub(super) fn try_accept(&self) -> Option<(Talk, RegisterStmgr)> {
         self.listener.set_nonblocking(true).unwrap();
-        let (stream, _) = wait_for("a stmgr to connect", || self.listener.accept().ok());
+        let (stream, _) = self.listener.accept().ok()?;
         stream.set_nonblocking(false).unwrap();
         let limits = FrameLimits::control_only();
         let (session, challenge) = Session::server(&self.secret, fresh_nonce().unwrap(), limits);
         let mut talk = Talk::new(stream, session);
         talk.send_frame(&challenge);
         match talk.next() {
-            Message::RegisterStmgr(register) => (talk, register),
+            Message::RegisterStmgr(register) => Some((talk, register)),
             other => panic!("a stmgr began with {other:?}"),
         }
     }

@@ -4,6 +4,7 @@ mod acks;
 mod backpressure;
 mod harness;
 mod hostile;
+mod unread;
 
 use super::core::tests::{component, topology};
 use crate::frame::Destination;
