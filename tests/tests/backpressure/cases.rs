@@ -104,6 +104,33 @@ fn slow_container() {
     check_starts(&summary, &["slow"]);
 }
 
+/// The same with more on its way than the kernel takes, for longer than a host may answer nothing: the connection stays.
+#[test]
+fn full_container() {
+    let cluster = cluster!();
+    let much = [
+        "-c",
+        "topology.containers=2",
+        "-c",
+        "egret.pool.task.blocks=4096",
+        "-c",
+        "egret.streammgr.network.backpressure.highwatermark.mb=40",
+    ];
+    let topology = across(900_000).replace("rate: 10000", "rate: 50000");
+    let flow = Flow::start(&cluster, "full-container", &much, &topology);
+    let stmgr = flow.pid("stmgr", "container", &2.into());
+    send(stmgr, Signal::STOP);
+    let first = flow.await_held("slow", &[1]);
+    flow.await_status("twenty seconds", |status| {
+        let now = slow(status).into_iter().find(|slow| slow.component == "slow")?;
+        (now.for_s >= first.for_s + 20.0).then_some(())
+    });
+    send(stmgr, Signal::CONT);
+    let summary = flow.complete();
+    assert_eq!(count(&summary, "sink", "executed"), 900_000, "{summary}");
+    assert_eq!((&summary["lost"], &summary["restarts"]["stmgr"]), (&0.into(), &0.into()), "{summary}");
+}
+
 /// The stmgr of a held spout is replaced: its successor hears from the other how it stands.
 #[test]
 fn reconnect_under_backpressure() {
