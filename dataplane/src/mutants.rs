@@ -30,11 +30,13 @@ pub enum Mutant {
     BlockLeaked,
     /// A spout has one tree more in flight than `topology.max.spout.pending`.
     PendingIgnored,
+    /// A spout's task panics when a bolt fails a tuple of it.
+    PanicsAtFails,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LedgerEarly,
         Self::EndBeforeFlush,
         Self::FreedTwice,
@@ -47,6 +49,7 @@ impl Mutant {
         Self::EpochReused,
         Self::BlockLeaked,
         Self::PendingIgnored,
+        Self::PanicsAtFails,
     ];
 }
 

@@ -73,6 +73,20 @@ fn expect_found_in(mutant: Mutant, most: u64, kind: impl Fn(Scenario) -> Scenari
     assert!(found.is_some(), "{mutant:?} is not found in {most} seeds");
 }
 
+/// The large tuples of these would change what they mean.
+#[test]
+fn seeds_that_found_something_mean_what_they_meant() {
+    for (seed, minutes) in egret_tests::sim::regression_seeds() {
+        assert!(!Scenario::new(seed, Duration::from_secs(60 * minutes)).has_large_tuples(), "seed {seed}");
+    }
+}
+
+/// Its process only starts again, as after a panic of user code.
+#[test]
+fn a_panic_of_a_task_is_found() {
+    expect_found(Mutant::PanicsAtFails, 30);
+}
+
 #[test]
 fn a_tree_that_is_done_early_is_found() {
     expect_found(Mutant::LedgerEarly, 30);

@@ -86,6 +86,9 @@ impl Cluster {
     /// The processes are started with the first turn.
     #[must_use]
     pub fn new(world: Rc<World>, parts: Parts, seed: u64) -> Self {
+        runtime::install_virtual_hook();
+        // Those of a cluster before this one.
+        runtime::take_virtual_panics();
         let topology = parts.blueprint.topology().clone();
         let seats = parts.packing.containers.iter().flat_map(|container| {
             let instances = container.tasks.iter().map(|task| Seat::Instance(task.task));
@@ -144,6 +147,13 @@ impl Cluster {
     #[must_use]
     pub fn crashes(&self) -> &[(Seat, Outcome)] {
         &self.crashes
+    }
+
+    /// What has panicked in the processes since this was asked last, at most the first ten: also what a task, which goes on
+    /// after panics of user code, has taken for one of these.
+    #[must_use]
+    pub fn take_panics(&self) -> Vec<String> {
+        runtime::take_virtual_panics()
     }
 
     /// The how-many-th process has this seat now; 0 before the first.

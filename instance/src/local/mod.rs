@@ -13,9 +13,9 @@ pub use cluster::{Cluster, Control, Parts, Seat};
 pub use collected::{Collected, Sink};
 pub use counts::Counted;
 
+use crate::components;
 use crate::topology::{Blueprint, TopologyBuilder};
 use crate::yaml::{self, YamlErrors};
-use crate::{components, runtime};
 use counts::Counts;
 use egret_dataplane::ids::{ContainerId, TaskId};
 use egret_dataplane::net::handshake::Secret;
@@ -118,7 +118,6 @@ impl LocalCluster {
     /// The same of a blueprint.
     #[must_use]
     pub fn of(blueprint: Blueprint, seed: u64) -> Self {
-        runtime::install_virtual_hook();
         let (topology, packing) = (blueprint.topology().clone(), pack(blueprint.topology()));
         // Any secret is as good where nobody listens.
         let secret = Secret::from_hex(&format!("{seed:064x}"));

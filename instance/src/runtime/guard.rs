@@ -8,7 +8,11 @@ use std::sync::Once;
 
 thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
+
+/// Panics on a virtual host that are kept: the first ones tell.
+const PANICS_KEPT: usize = 10;
 
 static HOOK: Once = Once::new();
 
@@ -42,11 +46,22 @@ pub(crate) fn install_virtual_hook() {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if host::is_virtual() {
-                LAST_PANIC.with_borrow_mut(|last| *last = Some(text_of(info)));
+                let text = text_of(info);
+                PANICS.with_borrow_mut(|panics| {
+                    if panics.len() < PANICS_KEPT {
+                        panics.push(text.clone());
+                    }
+                });
+                LAST_PANIC.with_borrow_mut(|last| *last = Some(text));
             }
             previous(info);
         }));
     });
+}
+
+/// What has panicked on virtual hosts of this thread since this was asked last, also where somebody caught it.
+pub(crate) fn take_virtual_panics() -> Vec<String> {
+    PANICS.take()
 }
 
 fn text_of(info: &PanicHookInfo<'_>) -> String {

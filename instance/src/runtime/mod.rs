@@ -34,7 +34,7 @@ mod roots;
 mod spout;
 mod task;
 
-pub(crate) use guard::install_virtual_hook;
+pub(crate) use guard::{install_virtual_hook, take_virtual_panics};
 pub use program::{describe_blueprint, main, read_description, run_builtin};
 
 use crate::topology::{CustomGrouping, Factory};

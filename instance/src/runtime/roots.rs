@@ -63,7 +63,10 @@ impl Roots {
         ledger.set_now(self.us(host::now()));
         match header.kind {
             AckKind::Ack => reader.records().for_each(|record| ledger.ack_all(record)),
-            AckKind::Fail => reader.records().for_each(|record| ledger.fail_all_of(record)),
+            AckKind::Fail => {
+                assert!(!mutants::is(Mutant::PanicsAtFails), "a planted panic");
+                reader.records().for_each(|record| ledger.fail_all_of(record));
+            }
         }
         Ok(())
     }

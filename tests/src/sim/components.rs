@@ -1,7 +1,7 @@
 //! The spouts and bolts of a scenario.
 
 use super::journal::{Item, Journal};
-use super::scenario::{Grouping, Part, Scenario};
+use super::scenario::{Grouping, MAX_PADDING, Part, Scenario};
 use egret::collector::Held;
 use egret::{
     Blueprint, Bolt, BoltCollector, Context, Input, Next, Spout, SpoutCollector, TaskId, TopologyBuilder,
@@ -105,7 +105,8 @@ impl Common {
     }
 
     fn wire<'a>(&self, item: Item, padding: &'a [u8]) -> Wire<'a> {
-        let padding = &padding[..self.part().padding];
+        let large = self.scenario.large.filter(|large| large.is(self.part, item.seq));
+        let padding = &padding[..large.map_or(self.part().padding, |large| large.bytes)];
         Wire {
             root: item.root,
             key: item.key,
@@ -117,7 +118,7 @@ impl Common {
     }
 }
 
-static PADDING: [u8; 4096] = [7; 4096];
+static PADDING: [u8; MAX_PADDING] = [7; MAX_PADDING];
 
 #[derive(Default)]
 struct Emits {
@@ -202,8 +203,8 @@ impl Bolt for Relay {
         let wire = input.get::<Wire<'_>>()?;
         let item =
             Item { root: wire.root, key: wire.key, from: wire.from, process: wire.process, seq: wire.seq };
-        let fields_of = Journal::fields_of(&common.scenario, common.part, input.source().0);
-        common.journal.execute(common.task, common.process, item, fields_of);
+        let read_by = Journal::read_by(&common.scenario, common.part, input.source().0);
+        common.journal.execute(common.task, common.process, item, &read_by);
         common.work();
         let fail_every = common.part().fail_every;
         if fail_every > 0 && common.calls.is_multiple_of(fail_every) && common.journal.may_fail(item.root) {

@@ -2,9 +2,10 @@
 
 use super::state::SimState;
 use egret::local::Control;
+use egret_control::layout::WorkDir;
 use egret_control::state::{Execution, ExecutionMode, State};
 use egret_control::tmaster::{self, TmasterOptions};
-use egret_dataplane::ids::Incarnation;
+use egret_dataplane::ids::{ContainerId, Incarnation};
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::plan::{PackingPlan, Topology};
 use std::cell::Cell;
@@ -47,6 +48,8 @@ impl SimControl {
             .and_then(|()| stored.put_packing_plan(packing))
             .and_then(|()| stored.put_execution(&topology.name, &execution));
         put.unwrap_or_else(|error| panic!("the simulated state takes a topology: {error}"));
+        let made = WorkDir::at(folder).container(ContainerId(0)).create();
+        made.unwrap_or_else(|error| panic!("the tmaster's folder: {error}"));
         Self { state: state.clone(), name: topology.name.clone(), is_over: Rc::default() }
     }
 

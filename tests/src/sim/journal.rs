@@ -2,7 +2,8 @@
 
 use super::scenario::{Grouping, Mode, Scenario};
 use egret::TaskId;
-use std::collections::{BTreeMap, BTreeSet};
+use egret_dataplane::message::{TopologyState, TopologyStatus};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tuple of the simulator's components, apart from what it carries along.
@@ -15,6 +16,16 @@ pub(super) struct Item {
     pub(super) from: u32,
     pub(super) process: u32,
     pub(super) seq: u64,
+}
+
+/// One input of a component.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadBy {
+    /// The component, by index.
+    reader: usize,
+    /// Which of its inputs.
+    input: usize,
+    how: Grouping,
 }
 
 /// How an emission of a spout ended.
@@ -53,6 +64,8 @@ struct Book {
     last: BTreeMap<(u32, u32, u32), u64>,
     /// By reader and key: the only task.
     keys: BTreeMap<(usize, usize, u64), u32>,
+    /// By reader, sending task, its process and number: what one of the reader's tasks has executed.
+    executed_by: HashSet<(usize, u32, u32, u64)>,
     /// Tasks whose bolt has finished, with the process in which it did.
     finished: BTreeMap<u32, u32>,
     /// By process of a spout task: its emissions of which it has not been told how they ended.
@@ -183,7 +196,7 @@ impl Journal {
     }
 
     /// A bolt executes an item.
-    pub(super) fn execute(&self, task: TaskId, process: u32, item: Item, fields_of: Option<(usize, usize)>) {
+    pub(super) fn execute(&self, task: TaskId, process: u32, item: Item, input: &ReadBy) {
         let mut book = self.book();
         book.executed += 1;
         book.note(item.seq << 24 ^ u64::from(task.0) << 8 ^ u64::from(item.from));
@@ -192,12 +205,19 @@ impl Journal {
             let (from, seq) = (item.from, item.seq);
             book.violate(format!("task {task} got number {seq} of task {from} after its number {last}"));
         }
-        if let Some((reader, input)) = fields_of {
+        let ReadBy { reader, input, how } = *input;
+        if how == Grouping::Fields {
             let only = *book.keys.entry((reader, input, item.key)).or_insert(task.0);
             if only != task.0 {
                 let key = item.key;
                 book.violate(format!("key {key} came to task {task}, and to task {only} before"));
             }
+        }
+        if how != Grouping::All && !book.executed_by.insert((reader, item.from, item.process, item.seq)) {
+            let (from, seq) = (item.from, item.seq);
+            book.violate(format!(
+                "number {seq} of task {from} came to task {task}, and to one of its component before"
+            ));
         }
         if book.finished.get(&task.0) == Some(&process) {
             book.violate(format!("task {task} executed something after its inputs had ended"));
@@ -215,8 +235,11 @@ impl Journal {
 
     /// A bolt acks a copy.
     pub(super) fn shrink(&self, root: u64) {
-        if let Some(root) = self.book().root(root) {
-            root.open -= 1;
+        let mut book = self.book();
+        let Some(known) = book.root(root) else { return };
+        known.open -= 1;
+        if known.open < 0 {
+            book.violate(format!("more copies of root {root} were acked than there were"));
         }
     }
 
@@ -228,9 +251,14 @@ impl Journal {
         }
     }
 
-    /// The topology has completed: what must hold in the end. `was_whole`: nothing had gone wrong.
-    pub(super) fn conclude(&self, scenario: &Scenario, was_whole: bool) {
+    /// The topology has completed: what must hold in the end. `was_whole`: nothing had gone wrong. `told`: what the tmaster
+    /// says of it.
+    pub(super) fn conclude(&self, scenario: &Scenario, was_whole: bool, told: Option<&TopologyStatus>) {
         let mut book = self.book();
+        match told {
+            Some(status) if status.state == TopologyState::Completed => {}
+            told => book.violate(format!("it has not completed, but ended as {:?}", told.map(|s| s.state))),
+        }
         let mut first = 1;
         for part in &scenario.parts {
             for task in first..first + part.parallelism {
@@ -240,19 +268,30 @@ impl Journal {
             }
             first += part.parallelism;
         }
-        if was_whole && !scenario.drops && book.sent != book.executed && scenario.mode == Mode::AtMostOnce {
+        if let Some(told) = told.filter(|_| was_whole) {
             let (sent, executed) = (book.sent, book.executed);
-            book.violate(format!(
-                "{sent} copies were sent and {executed} executed, though nothing went wrong"
-            ));
+            let dropped: u64 = told.dropped.iter().map(|(_, count)| count).sum();
+            if !scenario.drops && dropped > 0 || sent != executed + dropped {
+                book.violate(format!(
+                    "{sent} copies were sent, {executed} executed and {dropped} dropped, though nothing went wrong"
+                ));
+            }
+            let counted: u64 = told.components.iter().map(|component| component.executed).sum();
+            if (counted, told.lost) != (executed, dropped) {
+                let lost = told.lost;
+                book.violate(format!(
+                    "{executed} were executed and {dropped} dropped, it says {counted}, and {lost} lost"
+                ));
+            }
         }
     }
 
-    pub(super) fn fields_of(scenario: &Scenario, reader: usize, source: &str) -> Option<(usize, usize)> {
+    /// By what a component reads another.
+    pub(super) fn read_by(scenario: &Scenario, reader: usize, source: &str) -> ReadBy {
         let inputs = scenario.parts[reader].inputs.iter().enumerate();
-        let mut of_it =
-            inputs.filter(|(_, (from, how))| Scenario::id(*from) == source && *how == Grouping::Fields);
-        of_it.next().map(|(input, _)| (reader, input))
+        let mut of_it = inputs.filter(|(_, (from, _))| Scenario::id(*from) == source);
+        let (input, (_, how)) = of_it.next().unwrap_or_else(|| panic!("{reader} does not read {source}"));
+        ReadBy { reader, input, how: *how }
     }
 }
 
@@ -292,5 +331,28 @@ impl Book {
         if mode == Mode::AtLeastOnce && acked != count {
             self.violate(format!("of {count} ids of spout task {task} {acked} were acked"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executed(tasks: [u32; 2], how: Grouping) -> Vec<String> {
+        let journal = Journal::default();
+        let item = Item { root: 0, key: 1, from: 1, process: 1, seq: 1 };
+        for task in tasks {
+            journal.execute(TaskId(task), 1, item, &ReadBy { reader: 1, input: 0, how });
+        }
+        journal.violations()
+    }
+
+    #[test]
+    fn what_two_tasks_of_a_component_execute_was_meant_for_all() {
+        assert_eq!(executed([2, 3], Grouping::All), [""; 0]);
+        let found = executed([2, 3], Grouping::Shuffle);
+        assert!(found[0].contains("number 1 of task 1 came to task 3, and to one"), "{found:?}");
+        let found = executed([2, 2], Grouping::All);
+        assert!(found[0].contains("after its number 1"), "{found:?}");
     }
 }

@@ -7,9 +7,13 @@ use super::journal::Journal;
 use super::scenario::Scenario;
 use super::state::SimState;
 use egret::local::{Cluster, Parts, Seat};
+use egret_control::layout::WorkDir;
 use egret_control::packing::{Packing, RoundRobin};
+use egret_dataplane::ids::ContainerId;
+use egret_dataplane::message::TopologyStatus;
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::simulation::{Dice, Outcome, Weather, World};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +79,8 @@ pub fn run(scenario: Scenario) -> Run {
         pieces: scenario.has_faults,
         ..Weather::default()
     });
-    let mut stage = Stage { scenario, journal, control, cluster, faults, turns: 0 };
+    let folder = folder.path().to_owned();
+    let mut stage = Stage { scenario, journal, control, cluster, faults, folder, turns: 0 };
     stage.suffer();
     stage.complete();
     stage.conclude()
@@ -87,6 +92,8 @@ struct Stage {
     control: Rc<SimControl>,
     cluster: Cluster,
     faults: Faults,
+    /// The topology's work folder.
+    folder: PathBuf,
     turns: u64,
 }
 
@@ -142,7 +149,13 @@ impl Stage {
                     .violation(format!("the tmaster has ended, and of all only these: {done:?}"));
             }
         }
-        self.journal.conclude(&self.scenario, !self.scenario.has_faults);
+        self.journal.conclude(&self.scenario, !self.scenario.has_faults, self.final_status().as_ref());
+    }
+
+    /// What the last tmaster wrote when it had seen the topology to its end.
+    fn final_status(&self) -> Option<TopologyStatus> {
+        let path = WorkDir::at(&self.folder).container(ContainerId(0)).final_status();
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
     fn conclude(self) -> Run {
@@ -151,6 +164,9 @@ impl Stage {
             if let Outcome::Panicked(what) = outcome {
                 self.journal.violation(format!("{seat:?} panicked: {what}"));
             }
+        }
+        for panic in self.cluster.take_panics() {
+            self.journal.violation(panic);
         }
         let Self { journal, cluster, faults, turns, .. } = self;
         let trace = cluster.world().trace() ^ journal.trace();

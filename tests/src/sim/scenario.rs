@@ -26,6 +26,8 @@ pub(super) enum Grouping {
 
 /// Copies of tuples that are executed in a scenario at most, when nothing goes wrong.
 const MAX_EXECUTIONS: u64 = 20_000;
+/// What is added to a tuple at most, in bytes.
+pub(super) const MAX_PADDING: usize = 300 << 10;
 
 const GROUPINGS: [Grouping; 6] = [
     Grouping::Shuffle,
@@ -59,6 +61,24 @@ pub(super) struct Part {
     pub(super) padding: usize,
 }
 
+/// Tuples that need a block of a larger class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Large {
+    /// The component that emits them.
+    part: usize,
+    /// One in so many of what it emits.
+    every: u64,
+    /// What is added to each.
+    pub(super) bytes: usize,
+}
+
+impl Large {
+    /// Whether the `seq`-th tuple of a process of this component is one.
+    pub(super) fn is(&self, part: usize, seq: u64) -> bool {
+        part == self.part && seq.is_multiple_of(self.every)
+    }
+}
+
 /// A topology, and what happens to it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -69,6 +89,7 @@ pub struct Scenario {
     /// Containers beside that of the tmaster.
     pub containers: u32,
     pub(super) parts: Vec<Part>,
+    pub(super) large: Option<Large>,
     pub(super) config: Vec<(&'static str, String)>,
     /// Trees that a spout task may have in flight.
     pub(super) max_pending: u64,
@@ -106,10 +127,12 @@ impl Scenario {
         let high_mib = number(&[2, 4, 500, 1000]);
         let drops = mode == Mode::AtMostOnce && number(&[0, 0, 0, 1]) == 1;
         let (blocks, flush_ms) = (number(&[4, 4, 6, 16, 64]), number(&[1, 5, 20]));
+        let large = large(seed, parts.len());
+        let max_bytes: u64 = if large.is_some() { 1 << 20 } else { 8 << 10 };
         let (max_pending, timeout_s) = (number(&[1, 3, 17, 200, 5000]), number(&[1, 3, 10, 30]));
         let config = vec![
             ("egret.pool.task.blocks", blocks.to_string()),
-            ("egret.tuple.max.bytes", (8 << 10).to_string()),
+            ("egret.tuple.max.bytes", max_bytes.to_string()),
             ("egret.flush.interval.ms", flush_ms.to_string()),
             ("topology.max.spout.pending", max_pending.to_string()),
             ("topology.message.timeout.secs", timeout_s.to_string()),
@@ -122,6 +145,7 @@ impl Scenario {
             mode,
             containers: dice.between(1, 4.min(u64::from(tasks))) as u32,
             parts,
+            large,
             config,
             max_pending,
             drops,
@@ -149,6 +173,12 @@ impl Scenario {
     pub fn around_tmaster(mut self) -> Self {
         self.around_tmaster = true;
         self
+    }
+
+    /// Whether some of its tuples need a block of a larger class.
+    #[must_use]
+    pub fn has_large_tuples(&self) -> bool {
+        self.large.is_some()
     }
 
     /// How many copies a tuple of this component has: one for each reader, or one for each of its tasks.
@@ -213,6 +243,15 @@ fn pace(parts: &mut [Part], fault_time: Duration, dice: &mut Dice) {
             parts[spout].wait = fault_time * burst as u32 / parts[spout].count.max(burst) as u32;
         }
     }
+}
+
+/// Drawn apart, so that the seeds in `regressions.txt` mean what they meant before.
+fn large(seed: u64, parts: usize) -> Option<Large> {
+    let dice = &mut Dice::new(seed ^ 0x1a_76e1);
+    let chosen = dice.once_in(4);
+    let part = dice.below(parts as u64) as usize;
+    let &(every, bytes) = dice.choose(&[(1, 20 << 10), (3, 20 << 10), (20, MAX_PADDING)])?;
+    chosen.then_some(Large { part, every, bytes })
 }
 
 fn parts(dice: &mut Dice) -> Vec<Part> {
