@@ -15,7 +15,9 @@ const SLOTS: usize = 1 << 20;
 const CONSONANTS: &[u8; 16] = b"bcdfghjklmnprstv";
 const VOWELS: &[u8; 4] = b"aeio";
 
-/// A word of at most 15 bytes and its length, as one number.
+/// A word of at most 15 bytes and its length, as one number. It is put together in registers: bytes that are written
+/// one by one and read back as a whole are not forwarded from the store buffer, so that each word would wait until the
+/// count before it is in the table, which is a cache miss.
 type Key = u128;
 
 /// How words are looked up.
@@ -41,8 +43,8 @@ pub fn measure(words: u64, lookups: Lookups, policy: &str) -> Result<Cost> {
 /// Counts `count` words drawn at random out of [`DICTIONARY`], and says how many distinct ones came.
 #[must_use]
 pub fn count(count: u64, lookups: Lookups) -> usize {
-    let mut table: Vec<Slot> = vec![(0, 0); SLOTS];
-    let mut draw = Draw { state: 1, buffer: [0; 16] };
+    let mut table: Vec<Slot> = vec![([0; 2], 0); SLOTS];
+    let mut draw = Draw { state: 1 };
     match lookups {
         Lookups::Alone => (0..count).for_each(|_| add(&mut table, draw.key())),
         Lookups::Together => {
@@ -59,16 +61,17 @@ pub fn count(count: u64, lookups: Lookups) -> usize {
     table.iter().filter(|(_, n)| *n > 0).count()
 }
 
-/// A key and how often it came.
-type Slot = (Key, u64);
+/// The halves of a key and how often it came: 24 bytes, of which a u128 would make 32.
+type Slot = ([u64; 2], u64);
 
 #[inline]
 fn add(table: &mut [Slot], key: Key) {
+    let halves = [key as u64, (key >> 64) as u64];
     let mut at = place(key);
-    while table[at].0 != key && table[at].1 != 0 {
+    while table[at].0 != halves && table[at].1 != 0 {
         at = (at + 1) & (SLOTS - 1);
     }
-    table[at].0 = key;
+    table[at].0 = halves;
     table[at].1 += 1;
 }
 
@@ -80,7 +83,6 @@ fn place(key: Key) -> usize {
 /// Draws words.
 struct Draw {
     state: u64,
-    buffer: [u8; 16],
 }
 
 impl Draw {
@@ -89,31 +91,24 @@ impl Draw {
         self.state =
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let drawn = (u128::from(self.state ^ self.state >> 33) * u128::from(DICTIONARY)) >> 64;
-        key(word(drawn as u64, &mut self.buffer))
+        word(drawn as u64)
     }
 }
 
-/// The word of a number: a consonant and a vowel for each six bits of it.
+/// The word of a number, a consonant and a vowel for each six bits of it, and in the last byte its length.
 #[inline]
-fn word(mut number: u64, buffer: &mut [u8; 16]) -> &[u8] {
-    let mut len = 0;
+fn word(mut number: u64) -> Key {
+    let (mut key, mut len) = (0, 0);
     loop {
-        buffer[len] = CONSONANTS[(number & 15) as usize];
-        buffer[len + 1] = VOWELS[(number >> 4 & 3) as usize];
+        let consonant = Key::from(CONSONANTS[(number & 15) as usize]);
+        let vowel = Key::from(VOWELS[(number >> 4 & 3) as usize]);
+        key |= (consonant | vowel << 8) << (8 * len);
         len += 2;
         number >>= 6;
         if number == 0 || len > 13 {
-            return &buffer[..len];
+            return key | len << 120;
         }
     }
-}
-
-#[inline]
-fn key(word: &[u8]) -> Key {
-    let mut bytes = [0; 16];
-    bytes[..word.len()].copy_from_slice(word);
-    bytes[15] = word.len() as u8;
-    Key::from_le_bytes(bytes)
 }
 
 /// One multiplication of the halves, folded (as in wyhash).
@@ -131,9 +126,14 @@ mod tests {
 
     #[test]
     fn each_number_has_a_word_of_its_own() {
-        let mut buffer = [0; 16];
-        let words: HashSet<_> = (0..DICTIONARY).map(|n| key(word(n, &mut buffer))).collect();
+        let words: HashSet<_> = (0..DICTIONARY).map(word).collect();
         assert_eq!(words.len() as u64, DICTIONARY);
+    }
+
+    #[test]
+    fn a_word_is_its_letters_and_its_length() {
+        assert_eq!(word(0).to_le_bytes(), *b"ba\0\0\0\0\0\0\0\0\0\0\0\0\0\x02");
+        assert_eq!(word(1 << 6 | 0b10_0001).to_le_bytes(), *b"cica\0\0\0\0\0\0\0\0\0\0\0\x04");
     }
 
     #[test]
