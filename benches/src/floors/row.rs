@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A block begins with the number of its first root and the base of its edges. With `tracked` the emitter notes the edge of
-//! each tuple in a ledger, the reader writes a record of root and edge for each, and the emitter xors it in.
+//! each tuple in a ledger; the reader writes the edges of a block's tuples into a block of acks, which begins with the number
+//! of their first root; and the emitter xors each into its entry.
 
 mod emitter;
 mod reader;
@@ -35,6 +36,8 @@ use std::time::Duration;
 const BLOCK_HEADER: usize = 16;
 /// Bytes before the payload of a tuple: its length, its number.
 const TUPLE_HEADER: usize = 16;
+/// Bytes before the edges of a block of acks: first root.
+const ACK_HEADER: usize = 8;
 /// Trees in flight at most, as by Egret's default.
 const MAX_PENDING: u64 = 65_536;
 
@@ -50,7 +53,7 @@ pub struct Row {
     pub tuple_bytes: usize,
     /// Processes that read; each reads all of them.
     pub readers: u32,
-    /// Whether each tuple has an edge, an ack record and an entry in a ledger.
+    /// Whether each tuple has an edge, which the reader tells, and an entry in a ledger, which it is xored into.
     pub tracked: bool,
     /// Sends one tuple at a time, each due some time after the one before has come back, and logs here how long each took
     /// from when it was due to its reader.

@@ -1,6 +1,6 @@
 //! The process that writes.
 
-use super::{BLOCK_HEADER, MAX_PENDING, PING_NS, Row, Side, TUPLE_HEADER, edge};
+use super::{ACK_HEADER, BLOCK_HEADER, MAX_PENDING, PING_NS, Row, Side, TUPLE_HEADER, edge};
 use crate::clock::now_ns;
 use anyhow::{Result, ensure};
 use egret_dataplane::host;
@@ -16,6 +16,7 @@ struct Emitter<'a> {
     blocks: usize,
     sent: u64,
     acked: u64,
+    /// The xor of each tuple in flight, at its number modulo the ledger's length. Those of one block stand side by side.
     ledger: Vec<u64>,
 }
 
@@ -40,7 +41,7 @@ impl Emitter<'_> {
             while let Some(descriptor) = self.side.end.consumer.pop() {
                 self.take(descriptor)?;
             }
-            let room = if self.row.tracked { self.acked + MAX_PENDING - self.sent } else { u64::MAX };
+            let room = if self.row.tracked { self.room() } else { u64::MAX };
             match self.free.pop() {
                 Some(block) if room > 0 => self.fill(block, room)?,
                 block => {
@@ -58,6 +59,11 @@ impl Emitter<'_> {
         self.side.end.producer.push(Descriptor::end(egret_dataplane::ids::TaskId(1)))?;
         self.side.relay.wake();
         Ok(())
+    }
+
+    /// Entries of the ledger that are free and stand side by side.
+    fn room(&self) -> u64 {
+        (self.acked + MAX_PENDING - self.sent).min(MAX_PENDING - self.sent % MAX_PENDING)
     }
 
     fn fill(&mut self, mut block: OwnedBlock, room: u64) -> Result<()> {
@@ -79,10 +85,12 @@ impl Emitter<'_> {
             tuple[..8].copy_from_slice(&(self.payload.len() as u64).to_le_bytes());
             tuple[8..TUPLE_HEADER].copy_from_slice(&n.to_le_bytes());
             tuple[TUPLE_HEADER..TUPLE_HEADER + self.payload.len()].copy_from_slice(&self.payload);
-            if self.row.tracked {
-                self.ledger[((first + count) % MAX_PENDING) as usize] = edge(base, count);
-            }
             count += 1;
+        }
+        if self.row.tracked {
+            let place = (first % MAX_PENDING) as usize;
+            let entries = &mut self.ledger[place..place + count as usize];
+            (0..).zip(entries).for_each(|(index, entry)| *entry = edge(base, index));
         }
         self.sent += count;
         self.side.push(DescriptorKind::Data, block, BLOCK_HEADER + count as usize * step, count as u32)
@@ -94,13 +102,15 @@ impl Emitter<'_> {
             self.free.push(block);
             return Ok(());
         }
-        for record in block.bytes()[..descriptor.used as usize].as_chunks::<16>().0 {
-            let (root, xor) = record.split_at(8);
-            let root = u64::from_le_bytes(root.try_into()?);
-            let entry = &mut self.ledger[(root % MAX_PENDING) as usize];
-            *entry ^= u64::from_le_bytes(xor.try_into()?);
-            self.acked += u64::from(*entry == 0);
+        let (first, edges) = block.bytes()[..descriptor.used as usize].split_at(ACK_HEADER);
+        let place = (u64::from_le_bytes(first.try_into()?) % MAX_PENDING) as usize;
+        let edges = edges.as_chunks::<8>().0;
+        let mut acked = 0;
+        for (entry, edge) in self.ledger[place..place + edges.len()].iter_mut().zip(edges) {
+            *entry ^= u64::from_le_bytes(*edge);
+            acked += u64::from(*entry == 0);
         }
+        self.acked += acked;
         self.side.push(DescriptorKind::Done, block, 0, 0)
     }
 }

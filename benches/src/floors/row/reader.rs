@@ -1,19 +1,18 @@
 //! A process that reads.
 
-use super::{BLOCK_HEADER, Row, Side, TUPLE_HEADER, edge};
+use super::{ACK_HEADER, BLOCK_HEADER, Row, Side, TUPLE_HEADER, edge};
 use crate::clock::now_ns;
 use crate::floors::xor_of;
 use crate::latency::Recorder;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use egret_dataplane::ids::BlockId;
-use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock, Pool};
+use egret_dataplane::memory::{Descriptor, DescriptorKind, OwnedBlock};
 
 struct Reader<'a> {
     row: &'a Row,
     side: Side,
+    /// There are as many of them as blocks of data.
     ack_blocks: Vec<OwnedBlock>,
-    /// The open block of acks, and how much of it is written.
-    acks: Option<(OwnedBlock, usize)>,
     recorder: Option<Recorder>,
     read: u64,
 }
@@ -22,7 +21,7 @@ pub(super) fn run(row: &Row, index: u32, side: Side) -> Result<()> {
     let own = if row.tracked { row.ack_blocks(&side.pool, index) } else { 0..0 };
     let ack_blocks = own.map(|id| side.claim(BlockId(id))).collect::<Result<Vec<_>>>()?;
     let recorder = row.latencies.as_ref().map(|_| Recorder::new());
-    Reader { row, side, ack_blocks, acks: None, recorder, read: 0 }.run()
+    Reader { row, side, ack_blocks, recorder, read: 0 }.run()
 }
 
 impl Reader<'_> {
@@ -48,7 +47,7 @@ impl Reader<'_> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let (root, base) = (word(0), word(8));
         let step = self.row.step();
-        for (index, tuple) in (0..).zip(bytes[BLOCK_HEADER..].chunks_exact(step)) {
+        for tuple in bytes[BLOCK_HEADER..].chunks_exact(step) {
             match &mut self.recorder {
                 None => self.read ^= xor_of(&tuple[8..]),
                 Some(recorder) => {
@@ -56,29 +55,25 @@ impl Reader<'_> {
                     recorder.record(u64::from_le_bytes(sent), now_ns());
                 }
             }
-            if self.row.tracked {
-                self.ack(root + index, edge(base, index))?;
-            }
         }
-        self.flush()?;
+        if self.row.tracked {
+            self.ack(root, base, descriptor.count)?;
+        }
         self.side.push(DescriptorKind::Done, block, 0, 0)
     }
 
-    #[inline]
-    fn ack(&mut self, root: u64, edge: u64) -> Result<()> {
-        if self.acks.as_ref().is_none_or(|(_, used)| used + 16 > Pool::STANDARD_BYTES) {
-            self.flush()?;
-            self.acks = Some((self.free_ack_block()?, 0));
+    /// Writes the edges of a block's tuples into a block of acks, which has room for those of the smallest tuples.
+    fn ack(&mut self, root: u64, base: u64, count: u32) -> Result<()> {
+        let mut block = self.free_ack_block()?;
+        let used = ACK_HEADER + 8 * count as usize;
+        let (first, edges) = block.bytes_mut()[..used].split_at_mut(ACK_HEADER);
+        first.copy_from_slice(&root.to_le_bytes());
+        for (index, ack) in (0..).zip(edges.as_chunks_mut::<8>().0) {
+            *ack = edge(base, index).to_le_bytes();
         }
-        let (block, used) = self.acks.as_mut().context("just opened")?;
-        let record = &mut block.bytes_mut()[*used..*used + 16];
-        record[..8].copy_from_slice(&root.to_le_bytes());
-        record[8..].copy_from_slice(&edge.to_le_bytes());
-        *used += 16;
-        Ok(())
+        self.side.push(DescriptorKind::Ack, block, used, count)
     }
 
-    /// There are as many of them as data blocks, and a block of acks has room for those of a block of data.
     fn free_ack_block(&mut self) -> Result<OwnedBlock> {
         loop {
             if let Some(block) = self.ack_blocks.pop() {
@@ -89,13 +84,6 @@ impl Reader<'_> {
                 DescriptorKind::Grant => self.ack_blocks.push(self.side.claim(descriptor.block)?),
                 _ => bail!("more data came than there is room for acks"),
             }
-        }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        match self.acks.take() {
-            Some((block, used)) => self.side.push(DescriptorKind::Ack, block, used, (used / 16) as u32),
-            None => Ok(()),
         }
     }
 }
