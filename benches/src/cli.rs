@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compare two files of results; exit status 1 when something regressed
+    /// Compare two files of results; exit status 1 when something regressed or is missing
     Compare {
         /// Results of `egret-bench --json OLD`
         old: PathBuf,
@@ -44,6 +44,9 @@ enum Command {
         /// What is compared
         #[arg(long, value_enum, default_value = "value")]
         by: By,
+        /// Measurements that only OLD has are no failure
+        #[arg(long)]
+        allow_missing: bool,
     },
     /// Count instructions of the hot paths under callgrind; exit status 1 when one takes more than it used to
     Instructions(instructions::Options),
@@ -111,12 +114,15 @@ fn topology(spec: Option<String>) -> Result<ExitCode> {
 fn obey(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         None => measure(&cli.measure),
-        Some(Command::Compare { old, new, max_regress, by }) => {
+        Some(Command::Compare { old, new, max_regress, by, allow_missing }) => {
             ensure!(max_regress >= 0.0, "--max-regress is {max_regress}, but must be 0 or more");
             let compared = compare(&Report::read(&old)?, &Report::read(&new)?, max_regress, by)?;
             println!("{}", compared.text);
             compared.regressed.iter().for_each(|line| println!("regressed: {line}"));
-            Ok(if compared.regressed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            compared.missing.iter().for_each(|line| println!("missing: {line}"));
+            let is_complete = allow_missing || compared.missing.is_empty();
+            let is_good = is_complete && compared.regressed.is_empty();
+            Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Some(Command::Instructions(options)) => instructions::run(&options),
         Some(Command::Path { name, units }) => instructions::work_alone(&name, units),

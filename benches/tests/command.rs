@@ -38,6 +38,20 @@ fn a_regression_is_exit_status_1_and_named() {
 }
 
 #[test]
+fn what_is_missing_is_exit_status_1_unless_that_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (results(folder.path(), "old", 40.0), results(folder.path(), "new", 40.0));
+    let mut more = Report::read(&old).unwrap();
+    more.results.push(Measurement::new("relay", "16 B, rate", "1/s", Better::Higher, vec![1.0]));
+    more.write(&old).unwrap();
+    let (code, out, _) = compare(&old, &new, &[]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("missing: relay: 16 B, rate was not measured again"), "{out}");
+    assert_eq!(compare(&old, &new, &["--allow-missing"]).0, 0);
+    assert_eq!(compare(&new, &old, &[]).0, 0, "what is new is not missing");
+}
+
+#[test]
 fn what_cannot_be_compared_is_exit_status_2_and_said() {
     let folder = tempfile::tempdir().unwrap();
     let good = results(folder.path(), "good", 40.0);
@@ -51,6 +65,11 @@ fn what_cannot_be_compared_is_exit_status_2_and_said() {
     says(&folder.path().join("absent.json"), &[], "cannot read");
     says(&foreign, &[], "foreign.json holds no results of `egret-bench --json`");
     says(&good, &["--max-regress=-1"], "must be 0 or more");
+    let mut other = Report::read(&good).unwrap();
+    other.results[0].unit = "µs/tuple".to_owned();
+    let unit = folder.path().join("unit.json");
+    other.write(&unit).unwrap();
+    says(&unit, &[], "in ns/tuple, Lower is better, before, and in µs/tuple");
     says(&good, &["--by", "ratio"], "no measurement in common");
 }
 

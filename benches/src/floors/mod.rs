@@ -5,8 +5,9 @@
 //! * [`link`]: (b) two processes over loopback TCP on io_uring.
 //! * [`words`]: (d) the word-count loop, in one thread.
 //!
-//! Blocks, rings and parking are the dataplane's own, at a few dozen nanoseconds for each batch; what happens to each
-//! tuple is written here, and knows nothing of schemas, groupings, plans, peers or failures.
+//! The rows' pool, blocks, rings, parkers and wakers are the dataplane's own, at a few dozen nanoseconds for each batch, so a
+//! ratio does not show when those become slower. What happens to each tuple is written here, and knows nothing of schemas,
+//! groupings, plans, peers or failures.
 
 pub mod link;
 pub mod row;

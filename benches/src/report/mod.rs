@@ -73,12 +73,27 @@ pub enum Better {
 pub struct Against {
     /// What it is.
     pub name: String,
+    /// Whose code it runs; files of before it was written have floors only.
+    #[serde(default)]
+    pub kind: Kind,
     /// The same thing measured of it, in turn with the value.
     pub value: Stat,
     /// Value over this, run by run.
     pub ratio: Stat,
     /// What the ratio should be at most, or at least where more is better.
     pub goal: Option<f64>,
+}
+
+/// Whose code a value is held against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A floor's, or a fixed number: the ratio becomes worse when Egret does.
+    #[default]
+    Floor,
+    /// Egret's own, run in another way: the ratio stays as it is when both become worse, and is worse when the other
+    /// becomes better.
+    Sibling,
 }
 
 impl Measurement {
@@ -97,20 +112,27 @@ impl Measurement {
 
     /// The same, held against these.
     #[must_use]
-    pub fn against(mut self, name: &str, runs: Vec<f64>, goal: Option<f64>) -> Self {
+    pub fn against(mut self, kind: Kind, name: &str, runs: Vec<f64>, goal: Option<f64>) -> Self {
         let value = Stat::of(runs);
         let ratio = self.value.over(&value);
-        self.against = Some(Against { name: name.to_owned(), value, ratio, goal });
+        self.against = Some(Against { name: name.to_owned(), kind, value, ratio, goal });
         self
     }
 }
 
 impl Better {
-    /// By how much `new` is worse than `old`, in per cent; negative when it is better.
-    #[must_use]
-    pub fn worse_percent(self, old: f64, new: f64) -> f64 {
-        let (more, than) = if self == Self::Lower { (new, old) } else { (old, new) };
-        if than <= 0.0 { 0.0 } else { (more / than - 1.0) * 100.0 }
+    /// By how much `new` is worse than `old`, in per cent; negative when it is better, and infinite when nothing is left of
+    /// what was good.
+    ///
+    /// # Errors
+    /// When `old` is not positive, so that nothing can be said in per cent of it.
+    pub fn worse_percent(self, old: f64, new: f64) -> Result<f64> {
+        ensure!(old > 0.0, "it was {old} before, of which nothing is a percentage");
+        Ok(match self {
+            Self::Lower => (new / old - 1.0) * 100.0,
+            Self::Higher if new <= 0.0 => f64::INFINITY,
+            Self::Higher => (old / new - 1.0) * 100.0,
+        })
     }
 
     /// Whether a value is as good as its goal.

@@ -51,6 +51,7 @@ pub(crate) fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Kind;
     use super::*;
 
     #[test]
@@ -63,7 +64,7 @@ mod tests {
     fn a_row_says_whether_the_goal_is_reached() {
         let row = |better, ratio| {
             let measured = Measurement::new("s", "m", "ns", better, vec![ratio]);
-            table(&[measured.against("floor", vec![1.0], Some(2.0))])
+            table(&[measured.against(Kind::Floor, "floor", vec![1.0], Some(2.0))])
         };
         assert!(row(Better::Lower, 1.9).contains("reached") && row(Better::Lower, 2.1).contains("missed"));
         assert!(row(Better::Higher, 2.1).contains("reached") && row(Better::Higher, 1.9).contains("missed"));

@@ -2,7 +2,7 @@
 
 use super::{Bench, ROW, TRACKED, cost_and_rate, yaml};
 use crate::program::Spec;
-use crate::report::Measurement;
+use crate::report::{Kind, Measurement};
 use crate::sample::alternate;
 use anyhow::Result;
 
@@ -31,13 +31,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
         || bench.row(lengths, &row),
     )?;
     let floor = format!("{ROW} with xor");
-    let mut results = Vec::from(cost_and_rate("ack", "16 B", pair, &floor, Some(3.0)));
+    let mut results = Vec::from(cost_and_rate("ack", "16 B", pair, (Kind::Floor, &floor), Some(3.0)));
     let two_hops = |config: &[&str]| {
         lengths.measure(|tuples| {
             yaml(bench, &TWO_HOPS.replace("COUNT", &tuples.to_string()), config, "sink", tuples)
         })
     };
     let pair = alternate(bench.runs, || two_hops(&[TRACKED]), || two_hops(&[]))?;
-    results.extend(cost_and_rate("ack", "16 B over two hops", pair, "untracked", Some(1.5)));
+    results.extend(cost_and_rate("ack", "16 B over two hops", pair, (Kind::Sibling, "untracked"), Some(1.5)));
     Ok(results)
 }

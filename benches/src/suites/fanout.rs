@@ -3,7 +3,7 @@
 use super::{Bench, ROW, cost_and_rate};
 use crate::floors::row::Row;
 use crate::program::{Grouping, Spec};
-use crate::report::Measurement;
+use crate::report::{Kind, Measurement};
 use crate::sample::alternate;
 use anyhow::Result;
 
@@ -18,5 +18,5 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let spec =
         |tuples| Spec { sinks: READERS, grouping: Grouping::All, ..Spec::row("fanout", tuples, TUPLE_BYTES) };
     let pair = alternate(bench.runs, || bench.program(lengths, &[], spec), || bench.row(lengths, &row))?;
-    Ok(cost_and_rate("fanout", "100 B to 8", pair, ROW, None).into())
+    Ok(cost_and_rate("fanout", "100 B to 8", pair, (Kind::Floor, ROW), None).into())
 }

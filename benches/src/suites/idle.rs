@@ -2,7 +2,7 @@
 
 use super::Bench;
 use crate::program::{Load, Spec};
-use crate::report::{Better, Measurement};
+use crate::report::{Better, Kind, Measurement};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -31,5 +31,5 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let shares = (0..bench.runs).map(|_| Ok(share()? * 100.0)).collect::<Result<Vec<_>>>()?;
     let measured =
         Measurement::new("idle", "16 instances, all processes", "% of a core", Better::Lower, shares);
-    Ok(vec![measured.against("1 %", vec![1.0; bench.runs], Some(1.0))])
+    Ok(vec![measured.against(Kind::Floor, "1 %", vec![1.0; bench.runs], Some(1.0))])
 }

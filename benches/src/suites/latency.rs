@@ -7,7 +7,7 @@ use super::Bench;
 use crate::floors::row::Row;
 use crate::latency::{self, Interval, hgrm, svg};
 use crate::program::{Load, Spec};
-use crate::report::{Better, Measurement};
+use crate::report::{Better, Kind, Measurement};
 use crate::sample::PerTuple;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
             let goal = goal.filter(|_| quantile < 0.999);
             let name = format!("{percent} % load, {name}");
             let measured = Measurement::new(SUITE, name, "µs", Better::Lower, us(&ours));
-            results.push(measured.against(FLOOR, us(&floors), goal));
+            results.push(measured.against(Kind::Floor, FLOOR, us(&floors), goal));
         }
     }
     kept.write(&format!("From intended emission to execution; 100 % are {:.2} M tuples/s", maximum / 1e6))?;

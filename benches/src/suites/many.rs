@@ -2,7 +2,7 @@
 
 use super::{Bench, TRACKED, cost_and_rate};
 use crate::program::{Grouping, Spec};
-use crate::report::Measurement;
+use crate::report::{Kind, Measurement};
 use crate::sample::alternate;
 use anyhow::Result;
 
@@ -29,7 +29,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
             || bench.program(lengths, &[containers, mode], many),
             || bench.program(lengths, &[mode], |tuples| Spec::row("relay", tuples, 16)),
         )?;
-        results.extend(cost_and_rate("many", name, pair, "one spout, one bolt", goal));
+        results.extend(cost_and_rate("many", name, pair, (Kind::Sibling, "one spout, one bolt"), goal));
     }
     Ok(results)
 }

@@ -12,7 +12,7 @@ mod words;
 
 use crate::floors::row::Row;
 use crate::program::{SINK, Spec};
-use crate::report::{Better, Measurement};
+use crate::report::{Better, Kind, Measurement};
 use crate::run::Runner;
 use crate::sample::{Cost, Lengths, PerTuple};
 use anyhow::Result;
@@ -95,12 +95,12 @@ impl Bench<'_> {
     }
 }
 
-/// CPU time and rate of something beside its floor.
+/// CPU time and rate of something beside its floor, or beside what else Egret does.
 fn cost_and_rate(
     suite: &str,
     name: &str,
     (ours, floors): (Vec<PerTuple>, Vec<PerTuple>),
-    floor: &str,
+    (kind, beside): (Kind, &str),
     goal: Option<f64>,
 ) -> [Measurement; 2] {
     let cpu = |all: &[PerTuple]| all.iter().map(|one| one.cpu_ns).collect::<Vec<_>>();
@@ -108,12 +108,14 @@ fn cost_and_rate(
     let label = |what: &str| format!("{name}, {what}");
     [
         Measurement::new(suite, label("CPU"), "ns/tuple", Better::Lower, cpu(&ours)).against(
-            floor,
+            kind,
+            beside,
             cpu(&floors),
             goal,
         ),
         Measurement::new(suite, label("rate"), "M tuples/s", Better::Higher, rate(&ours)).against(
-            floor,
+            kind,
+            beside,
             rate(&floors),
             None,
         ),

@@ -3,7 +3,7 @@
 use super::Bench;
 use crate::floors::link::Link;
 use crate::program::Spec;
-use crate::report::{Better, Measurement};
+use crate::report::{Better, Kind, Measurement};
 use crate::sample::{PerTuple, alternate};
 use anyhow::Result;
 
@@ -28,11 +28,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let (ours, floor) = &pair;
     Ok(vec![
         Measurement::new("network", "1 KiB, rate", "GB/s", Better::Higher, rate(ours)).against(
+            Kind::Floor,
             FLOOR,
             rate(floor),
             Some(0.8),
         ),
         Measurement::new("network", "1 KiB, CPU", "ns/byte", Better::Lower, cpu(ours)).against(
+            Kind::Floor,
             FLOOR,
             cpu(floor),
             Some(1.5),

@@ -2,7 +2,7 @@
 
 use super::{Bench, ROW, cost_and_rate, yaml};
 use crate::program::Spec;
-use crate::report::Measurement;
+use crate::report::{Kind, Measurement};
 use crate::sample::alternate;
 use anyhow::Result;
 
@@ -38,13 +38,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
             || bench.program(lengths, &[], |tuples| Spec::row("relay", tuples, bytes)),
             || bench.row(lengths, &row),
         )?;
-        results.extend(cost_and_rate("relay", name, pair, ROW, goal));
+        results.extend(cost_and_rate("relay", name, pair, (Kind::Floor, ROW), goal));
     }
     let lengths = bench.lengths(40);
     let built_in =
         |tuples: u64| yaml(bench, &BUILT_IN.replace("COUNT", &tuples.to_string()), &[], "sink", tuples);
     let row = bench.row_of(16, false);
     let pair = alternate(bench.runs, || lengths.measure(built_in), || bench.row(lengths, &row))?;
-    results.extend(cost_and_rate("relay", "16 B, sequence → null-sink", pair, ROW, Some(3.0)));
+    results.extend(cost_and_rate("relay", "16 B, sequence → null-sink", pair, (Kind::Floor, ROW), Some(3.0)));
     Ok(results)
 }

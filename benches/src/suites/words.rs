@@ -2,7 +2,7 @@
 
 use super::{Bench, TRACKED, cost_and_rate, yaml};
 use crate::floors::words::{self, Lookups};
-use crate::report::Measurement;
+use crate::report::{Kind, Measurement};
 use crate::sample::{Lengths, PerTuple, alternate};
 use anyhow::Result;
 
@@ -35,11 +35,18 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let mut results = Vec::new();
     for (tasks, name) in [(1, "count x1"), (2, "count x2")] {
         let pair = alternate(bench.runs, || count(tasks, &[]), || floor(Lookups::Alone))?;
-        results.extend(cost_and_rate("words", name, pair, "floor (d)", Some(2.0)));
+        results.extend(cost_and_rate("words", name, pair, (Kind::Floor, "floor (d)"), Some(2.0)));
     }
     let pair = alternate(bench.runs, || count(1, &[]), || floor(Lookups::Together))?;
-    results.extend(cost_and_rate("words", "count x1, once more", pair, "floor (d), 16 at a time", None));
+    let together = (Kind::Floor, "floor (d), 16 at a time");
+    results.extend(cost_and_rate("words", "count x1, once more", pair, together, None));
     let pair = alternate(bench.runs, || count(2, &[TRACKED]), || count(2, &[]))?;
-    results.extend(cost_and_rate("words", "count x2, tracked", pair, "untracked", Some(1.5)));
+    results.extend(cost_and_rate(
+        "words",
+        "count x2, tracked",
+        pair,
+        (Kind::Sibling, "untracked"),
+        Some(1.5),
+    ));
     Ok(results)
 }
