@@ -46,15 +46,14 @@ impl Reader<'_> {
         let bytes = &block.bytes()[..descriptor.used as usize];
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let (root, base) = (word(0), word(8));
-        let step = self.row.step();
-        for tuple in bytes[BLOCK_HEADER..].chunks_exact(step) {
-            match &mut self.recorder {
-                None => self.read ^= xor_of(&tuple[8..]),
-                Some(recorder) => {
-                    let sent = tuple[8..TUPLE_HEADER].try_into()?;
-                    recorder.record(u64::from_le_bytes(sent), now_ns());
-                }
-            }
+        let mut tuples = bytes[BLOCK_HEADER..].chunks_exact(self.row.step());
+        match &mut self.recorder {
+            None => self.read ^= tuples.fold(0, |all, tuple| all ^ xor_of(&tuple[8..])),
+            Some(recorder) => tuples.try_for_each(|tuple| -> Result<()> {
+                let sent = tuple[8..TUPLE_HEADER].try_into()?;
+                recorder.record(u64::from_le_bytes(sent), now_ns());
+                Ok(())
+            })?,
         }
         if self.row.tracked {
             self.ack(root, base, descriptor.count)?;
