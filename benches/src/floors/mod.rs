@@ -20,7 +20,10 @@ use egret_dataplane::affinity::{self, Policy};
 use egret_dataplane::ids::ContainerId;
 use serde::{Deserialize, Serialize};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether a process has ended: little beside the seconds that a run takes.
+const LOOKS_EVERY: Duration = Duration::from_millis(1);
 
 /// What one process of a floor does.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,27 +65,45 @@ fn run_stages(policy: &str, stages: Vec<Start>) -> Result<Cost> {
         let mut command = Command::new(std::env::current_exe()?);
         Ok(command.args(["floor", &arg]).stdin(stdin).spawn()?)
     };
-    let mut children = Vec::new();
+    let mut running = Running(Vec::new());
     for stage in stages {
-        match spawn(stage) {
-            Ok(child) => children.push(child),
-            Err(error) => {
-                children.iter_mut().for_each(|child| drop(child.kill()));
-                return Err(error);
-            }
-        }
+        running.0.push(spawn(stage)?);
     }
-    // A stage that fails would leave the others waiting for it.
-    let mut failed = None;
-    for mut child in children {
-        if failed.is_some() {
-            child.kill()?;
-        }
-        let status = child.wait()?;
-        failed = failed.or((!status.success()).then_some(status));
-    }
-    ensure!(failed.is_none(), "a process of the floor ended with {failed:?}");
+    running.wait()?;
     Ok(Cost { cpu_s: reaped_cpu_s()? - before, elapsed_s: start.elapsed().as_secs_f64() })
+}
+
+/// Processes that wait for each other: when it is dropped, those that are left are ended.
+struct Running(Vec<Child>);
+
+impl Running {
+    /// Waits until all have ended, or the first has failed, for which the others would wait for ever.
+    fn wait(mut self) -> Result<()> {
+        while !self.0.is_empty() {
+            let mut index = 0;
+            while index < self.0.len() {
+                match self.0[index].try_wait()? {
+                    None => index += 1,
+                    Some(status) => {
+                        let pid = self.0.swap_remove(index).id();
+                        ensure!(status.success(), "process {pid} of the floor ended with {status}");
+                    }
+                }
+            }
+            std::thread::sleep(LOOKS_EVERY);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Reads every byte: the xor of its words.
@@ -92,4 +113,28 @@ pub fn xor_of(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let all = words.iter().fold(0, |sum, word| sum ^ u64::from_le_bytes(*word));
     rest.iter().fold(all, |sum, &byte| sum ^ u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn shell(script: &str) -> Child {
+        Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    #[test]
+    fn all_are_waited_for() {
+        Running(vec![shell("exit 0"), shell("exec sleep 0.1"), shell("exit 0")]).wait().unwrap();
+    }
+
+    #[test]
+    fn the_first_that_fails_ends_the_others_and_is_reported() {
+        let running = Running(vec![shell("exec sleep 100000"), shell("exit 7"), shell("exec sleep 100000")]);
+        let pids: Vec<u32> = running.0.iter().map(Child::id).collect();
+        let error = running.wait().unwrap_err().to_string();
+        assert_eq!(error, format!("process {} of the floor ended with exit status: 7", pids[1]));
+        assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+    }
 }
