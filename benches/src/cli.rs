@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use egret_dataplane::affinity::Policy;
 use egret_dataplane::plan::Config;
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 const ROLE: &str = "EGRET_ROLE";
 /// Commands of `egret` that this program is started with by its own runs.
 const EGRET: [&str; 5] = ["run", "executor", "tmaster", "stmgr", "instance"];
+/// Where containers are pinned.
+const AFFINITY: &str = "egret.affinity.policy";
 /// The exit status for wrong usage, and for files that cannot be used.
 const USAGE: u8 = 2;
 
@@ -132,8 +135,18 @@ fn obey(cli: Cli) -> Result<ExitCode> {
 
 /// A measurement that fails is a failure, not wrong usage.
 fn measure(options: &Measure) -> Result<ExitCode> {
+    let is_policy = |entry: &String| entry.split_once('=').is_some_and(|(key, _)| key == AFFINITY);
+    ensure!(
+        !options.config.iter().any(is_policy),
+        "`-c {AFFINITY}` would pin Egret's processes and not the floors; `--affinity POLICY` pins both"
+    );
+    if let Some(path) = &options.json {
+        // What is in it stays until there are results.
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        opened.with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let home = tempfile::tempdir()?;
-    let affinity = format!("egret.affinity.policy={}", options.affinity);
+    let affinity = format!("{AFFINITY}={}", options.affinity);
     let config = [&[affinity][..], &options.config].concat();
     let runs = options.runs.map_or(if options.quick { 2 } else { 5 }, usize::from);
     let bench = Bench {

@@ -80,6 +80,8 @@ fn wrong_usage_is_exit_status_2_and_says_what_is_right() {
         (&["--affinity", "all"], "`none`, `auto` or processors"),
         (&["--runs", "0", "plan"], "1..=1000"),
         (&["-c", "egret.reactor=uring", "plan"], "unknown configuration key"),
+        (&["-c", "egret.affinity.policy=none", "plan"], "`--affinity POLICY` pins both"),
+        (&["--json", "/proc/absent/r.json", "plan"], "cannot write /proc/absent/r.json"),
         (&["compare", "one"], "<NEW>"),
     ] {
         let output = bench(args);

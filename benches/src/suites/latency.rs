@@ -8,9 +8,10 @@ use crate::floors::row::Row;
 use crate::latency::{self, Interval, hgrm, svg};
 use crate::program::{Load, Spec};
 use crate::report::{Better, Kind, Measurement};
-use crate::sample::PerTuple;
+use crate::sample::{PerTuple, alternate};
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 pub(super) const HELP: &str =
@@ -33,17 +34,21 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let mut results = vec![maximum(&maxima)];
     let maximum = results[0].value.median * 1e6;
     let seconds = if bench.quick { 1.5 } else { 6.0 };
-    let mut kept = Kept::new(bench.folder.as_deref())?;
+    let kept = RefCell::new(Kept::new(bench.folder.as_deref())?);
     for (percent, goal) in LOADS {
         let rate = maximum * f64::from(percent) / 100.0;
-        let (mut ours, mut floors) = (Vec::new(), Vec::new());
-        for _ in 0..bench.runs {
-            let load = Load::Paced((rate * seconds) as u64, rate);
-            bench.runner.program(&Spec { load, ..spec(0) }, &[])?;
-            ours.push(kept.keep(&format!("{percent} % load"), &log)?);
-            floor(bench, &log, seconds)?;
-            floors.push(kept.keep(FLOOR, &log)?);
-        }
+        let (ours, floors) = alternate(
+            bench.runs,
+            || {
+                let load = Load::Paced((rate * seconds) as u64, rate);
+                bench.runner.program(&Spec { load, ..spec(0) }, &[])?;
+                kept.borrow_mut().keep(&format!("{percent} % load"), &log)
+            },
+            || {
+                floor(bench, &log, seconds)?;
+                kept.borrow_mut().keep(FLOOR, &log)
+            },
+        )?;
         for (name, quantile) in QUANTILES {
             let us = |all: &[Histogram<u64>]| {
                 all.iter().map(|one| one.value_at_quantile(quantile) as f64 / 1e3).collect::<Vec<_>>()
@@ -54,7 +59,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
             results.push(measured.against(Kind::Floor, FLOOR, us(&floors), goal));
         }
     }
-    kept.write(&format!("From intended emission to execution; 100 % are {:.2} M tuples/s", maximum / 1e6))?;
+    let title = format!("From intended emission to execution; 100 % are {:.2} M tuples/s", maximum / 1e6);
+    kept.into_inner().write(&title)?;
     Ok(results)
 }
 
