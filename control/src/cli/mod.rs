@@ -172,6 +172,8 @@ fn start_log(global: &Global, is_role: bool) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Where a line cannot be written, as on a full disk, a word about it cannot either: it would be a panic.
+        .log_internal_errors(false)
         // Built without colours.
         .with_ansi(false)
         .with_target(is_role)

@@ -110,18 +110,23 @@ impl<'a> Session<'a> {
             self.stdout = Some(fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?);
         }
         let log = RotatedLog::open(dir.log(&ProcessName::Executor), retention(&self.topology))?;
-        self.signals.log_to(log)?;
         let mut starts = Starts::read(dir);
         let incarnation = Incarnation(starts.of(&ProcessName::Executor) + 1);
         starts.note(dir, &ProcessName::Executor, incarnation).context("cannot note this start")?;
         let (topology, container, execution) =
             (&self.topology.name, self.options.container, &self.execution.id);
-        info!(%topology, %container, %execution, %incarnation, "executor begins");
+        let mut left = None;
         if incarnation > Incarnation(1) {
-            let left = sweep::clear_container(execution, container, LEFTOVERS_PATIENCE)
+            let killed = sweep::clear_container(execution, container, LEFTOVERS_PATIENCE)
                 .context("the processes of the executor before this one cannot be ended")?;
             dir.remove_stale().context("what the executor before this one left cannot be removed")?;
-            warn!(killed = left, "the executor before this one died with its container; it starts again");
+            left = Some(killed);
+        }
+        // Whatever fails before this is said to whoever started it; the log of a run vanishes with it.
+        self.signals.log_to(log)?;
+        info!(%topology, %container, %execution, %incarnation, "executor begins");
+        if let Some(killed) = left {
+            warn!(killed, "the executor before this one died with its container; it starts again");
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod clean_up;
 mod clock;
+mod disk;
 mod figures;
 mod flow;
 mod hostile;
