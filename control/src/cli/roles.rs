@@ -4,7 +4,7 @@ use super::Context;
 use super::args::Command;
 use super::failure::Failure;
 use crate::executor::{self, ExecutorOptions, Starts};
-use crate::layout::{ProcessName, WorkDir};
+use crate::layout::{ProcessName, TOPOLOGY_ID_ENV, WorkDir};
 use crate::scheduler::LOCAL_HOST;
 use crate::state::State;
 use crate::tmaster::{self, TmasterOptions};
@@ -17,6 +17,12 @@ use std::process::ExitCode;
 
 /// Plays the role.
 pub(crate) fn run(context: &Context, command: &Command) -> Result<ExitCode, Failure> {
+    if let Command::Tmaster { of, .. } | Command::Stmgr { of, .. } = command
+        && is_over(context, &of.topology)?
+    {
+        tracing::warn!("`{}` is over: its entry is gone, or another execution has its name", of.topology);
+        return Ok(ExitCode::SUCCESS);
+    }
     let result = match command {
         Command::Executor { of, container } => executor::run(ExecutorOptions {
             state_url: state_url(context)?,
@@ -35,6 +41,13 @@ pub(crate) fn run(context: &Context, command: &Command) -> Result<ExitCode, Fail
         _ => return Err(Failure::usage("the metrics manager is not supported yet")),
     };
     result.map_err(|error| Failure::failed(format!("{error:#}")))
+}
+
+/// Whether the execution that this process was started for is over. Its executor takes exit status 0 for that; anything
+/// else would go on for ever, or become part of the next execution of the same name.
+fn is_over(context: &Context, name: &str) -> Result<bool, Failure> {
+    let Ok(own) = std::env::var(TOPOLOGY_ID_ENV) else { return Ok(false) };
+    Ok(State::open(&state_url(context)?)?.is_over(name, &own)?)
 }
 
 /// A role is told where the state is; a default would be one more thing to be wrong about.

@@ -38,6 +38,11 @@ pub(super) trait Outside {
 
     /// Anything to be done once a turn. `ending` tells that the container is ending.
     fn turn(&mut self, _ending: bool) {}
+
+    /// Whether the topology was found to be over, so that the container has nothing to do any more.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A container at work.
@@ -107,6 +112,9 @@ impl<'a, C: Commands> Driver<'a, C> {
                 }
             }
             outside.turn(self.supervisor.is_ending());
+            if outside.is_over() {
+                self.supervisor.complete(self.now(), &mut effects);
+            }
         }
     }
 

@@ -98,6 +98,10 @@ impl Outside for World<'_> {
         }
         self.wards.turn();
     }
+
+    fn is_over(&self) -> bool {
+        self.wards.found_over()
+    }
 }
 
 fn redirect_output(log: &RotatedLog) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! | tmaster or stmgr exits 0 | end: the topology is over | it is done |
 //! | any other exit | a death: start again after a delay, or give up | it is done |
 //! | a process cannot be started | a death | it is done |
-//! | told to terminate | end | – |
+//! | told to terminate, or the topology is found to be over | end | – |
 //! | [`PATIENCE`] after the ending began | – | kill what is left |
 //!
 //! The delay grows with each death in a row, as [`Backoff`] says. A process that was killed from outside (SIGKILL) did not
@@ -196,6 +196,13 @@ impl Supervisor {
     pub(super) fn terminate(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if self.ending.is_none() {
             self.end(Outcome::Terminated, now, effects);
+        }
+    }
+
+    /// The topology was found to be over.
+    pub(super) fn complete(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        if self.ending.is_none() {
+            self.end(Outcome::Completed, now, effects);
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Wards<'a> {
     about: Surroundings<'a>,
     begun: Instant,
     wards: Vec<Watched>,
+    /// The topology is over, and nobody else will say so to this container.
+    over: bool,
 }
 
 struct Watched {
@@ -53,7 +55,7 @@ impl<'a> Wards<'a> {
         let watched = |container| Watched { container, ward: Ward::new(backoff), death: None };
         let containers = wards_of(about.options.container, about.execution.mode, about.packing);
         let wards = containers.into_iter().map(watched).collect();
-        Self { about, begun: Instant::now(), wards }
+        Self { about, begun: Instant::now(), wards, over: false }
     }
 
     /// What becomes readable at a death.
@@ -65,6 +67,11 @@ impl<'a> Wards<'a> {
     pub(super) fn due_in(&self) -> Option<Duration> {
         let now = self.begun.elapsed();
         self.wards.iter().filter_map(|w| w.ward.due()).min().map(|due| due.saturating_sub(now))
+    }
+
+    /// Whether the topology is over. As a rule the stmgr hears it from the tmaster and ends; this is for one that did not.
+    pub(super) fn found_over(&self) -> bool {
+        self.over
     }
 
     /// Looks after no one any more.
@@ -124,7 +131,7 @@ impl<'a> Wards<'a> {
         lower.filter(|c| lives(c.id)).count() as u32
     }
 
-    fn revive(&self, watched: &mut Watched) {
+    fn revive(&mut self, watched: &mut Watched) {
         let container = watched.container;
         let attempt = match self.try_revive(container) {
             Ok(Revival::Started(executor)) => {
@@ -135,13 +142,24 @@ impl<'a> Wards<'a> {
             }
             Ok(Revival::Alive) => Attempt::NotNeeded,
             Ok(Revival::Busy) => Attempt::Later,
-            Ok(Revival::Over) => Attempt::Over,
+            Ok(Revival::Over) => {
+                self.over = container == ContainerId(0) && self.is_over();
+                Attempt::Over
+            }
             Err(error) => {
                 warn!(%container, %error, "its executor cannot be started again yet");
                 Attempt::Failed
             }
         };
         watched.ward.tried(attempt, self.begun.elapsed());
+    }
+
+    /// Whether that is certain. Once there is a last status, all containers were told to end long enough ago.
+    fn is_over(&self) -> bool {
+        let about = &self.about;
+        let has_last_status = || about.work_dir.container(ContainerId(0)).final_status().exists();
+        has_last_status()
+            || matches!(about.state.is_over(&about.topology.name, &about.execution.id), Ok(true))
     }
 
     fn try_revive(&self, container: ContainerId) -> Result<Revival, ReviveError> {

@@ -55,6 +55,8 @@ pub fn revive(
     container: ContainerId,
 ) -> Result<Revival, ReviveError> {
     let name = &request.topology.name;
+    // The lock would make it anew, and then it would look as if the topology were gone.
+    state.check_place()?;
     let _lock = match state.lock(name, Duration::ZERO) {
         Err(StateError::Held { .. } | StateError::Busy { .. }) => return Ok(Revival::Busy),
         other => other?,

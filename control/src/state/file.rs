@@ -11,7 +11,7 @@
 //! 4. A guard removes its entry only while the name still leads to its own file.
 
 use super::codec::{self, Kind};
-use super::{Ephemeral, Held, StateError, StateManager};
+use super::{Ephemeral, Held, NAME_MAX_BYTES, StateError, StateManager};
 use rustix::fs::FlockOperation;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -136,7 +136,10 @@ impl FileState {
         remove_leftovers(folder);
         let temporary = folder.join(TEMPORARY);
         let written = write_new(&temporary, kind, payload);
-        let open = written.map_err(|e| io_error(&temporary, e))?;
+        let open = written.map_err(|e| {
+            self.prune(file);
+            io_error(&temporary, e)
+        })?;
         fs::rename(&temporary, file).map_err(|e| io_error(file, e))?;
         sync_folder(folder)?;
         Ok(open)
@@ -237,6 +240,10 @@ impl StateManager for FileState {
         Ok(found)
     }
 
+    fn check_place(&self) -> Result<(), StateError> {
+        fs::read_dir(&self.root).map(drop).map_err(|e| io_error(&self.root, e))
+    }
+
     fn ephemeral(&self, path: &str, bytes: &[u8]) -> Result<Ephemeral, StateError> {
         let file = self.file_of(path)?;
         let right = self.lock_tree(LOCK_PATIENCE)?;
@@ -324,7 +331,7 @@ fn io_error(place: &Path, error: io::Error) -> StateError {
 fn names(path: &str) -> Result<Vec<&str>, StateError> {
     let bad = || StateError::BadPath { path: path.to_owned() };
     let names: Vec<&str> = path.strip_prefix('/').ok_or_else(bad)?.split('/').collect();
-    let fine = names.iter().all(|n| !n.is_empty() && n.len() <= 200 && !n.contains('\0'));
+    let fine = names.iter().all(|n| !n.is_empty() && n.len() <= NAME_MAX_BYTES && !n.contains('\0'));
     if fine { Ok(names) } else { Err(bad()) }
 }
 

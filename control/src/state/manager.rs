@@ -9,6 +9,9 @@
 use std::io;
 use std::time::Duration;
 
+/// No name of the tree is longer.
+pub const NAME_MAX_BYTES: usize = 200;
+
 /// A tree of byte strings that all processes of a cluster share.
 pub trait StateManager: Send + Sync {
     /// The URL that opens this same tree in another process.
@@ -43,6 +46,15 @@ pub trait StateManager: Send + Sync {
     /// # Errors
     /// [`StateError`].
     fn list(&self, path: &str) -> Result<Vec<String>, StateError>;
+
+    /// Looks whether the place of the tree is there. Where it is not, as on a disk that is not mounted, entries that are
+    /// not found may be there all the same.
+    ///
+    /// # Errors
+    /// [`StateError`] when it is not.
+    fn check_place(&self) -> Result<(), StateError> {
+        Ok(())
+    }
 
     /// Makes an entry that vanishes with this process or with the guard.
     ///

@@ -13,5 +13,5 @@ pub mod typed;
 
 mod codec;
 
-pub use manager::{Ephemeral, Held, StateError, StateManager};
+pub use manager::{Ephemeral, Held, NAME_MAX_BYTES, StateError, StateManager};
 pub use typed::{Execution, ExecutionMode, State, TmasterLocation};

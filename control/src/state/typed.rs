@@ -59,6 +59,9 @@ impl fmt::Debug for Execution {
     }
 }
 
+/// The kinds of entries of a topology. The one by which the topology exists goes last when they are removed.
+const KINDS: [&str; 6] = ["tmasters", "pplans", "schedulers", "packingplans", "executionstate", "topologies"];
+
 /// The state of a cluster.
 pub struct State {
     manager: Box<dyn StateManager>,
@@ -168,6 +171,32 @@ impl State {
         self.get(&at("executionstate", name))
     }
 
+    /// Whether an execution is over for certain: another one has its name, or the state has no entry at all of that name.
+    ///
+    /// # Errors
+    /// [`StateError`] when that cannot be told.
+    pub fn is_over(&self, name: &str, execution_id: &str) -> Result<bool, StateError> {
+        if let Some(present) = self.execution(name)? {
+            return Ok(present.id != execution_id);
+        }
+        // Somebody may have removed that entry alone, or all of them, and a tmaster that lives has made some again.
+        for kind in KINDS {
+            if self.manager.read(&at(kind, name))?.is_some() {
+                return Ok(false);
+            }
+        }
+        self.check_place()?;
+        Ok(true)
+    }
+
+    /// Looks whether the place of the state is there; where it is not, nothing can be told from what is not found.
+    ///
+    /// # Errors
+    /// [`StateError`] when it is not.
+    pub fn check_place(&self) -> Result<(), StateError> {
+        self.manager.check_place()
+    }
+
     /// Stores how and where it is executed.
     ///
     /// # Errors
@@ -223,8 +252,7 @@ impl State {
     /// # Errors
     /// [`StateError`].
     pub fn remove(&self, name: &str) -> Result<(), StateError> {
-        // The entry by which the topology exists goes last.
-        for kind in ["tmasters", "pplans", "schedulers", "packingplans", "executionstate", "topologies"] {
+        for kind in KINDS {
             self.manager.delete(&at(kind, name))?;
         }
         // Reading an ephemeral entry whose owner is gone removes what is left of it.
@@ -315,6 +343,23 @@ mod tests {
         state.remove("one").unwrap();
         assert_eq!(state.topology("one").unwrap(), None);
         assert_eq!(std::fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_execution_is_over_only_when_the_state_says_so() {
+        let (folder, state) = fresh();
+        let over = || state.is_over("one", "0123abcd");
+        assert!(over().is_err(), "there is no state");
+        state.create_topology(&topology("one")).unwrap();
+        assert!(!over().unwrap(), "its execution is not there yet");
+        state.put_execution("one", &execution()).unwrap();
+        assert!(!over().unwrap());
+        assert!(state.is_over("one", "another").unwrap());
+        let file = folder.path().join("state/executionstate/one");
+        std::fs::write(&file, "damaged").unwrap();
+        assert!(over().is_err());
+        state.remove("one").unwrap();
+        assert!(over().unwrap());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod hostile;
 mod idle;
 mod invalid;
 mod memlock;
+mod over;
 mod processes;
 mod processors;
 mod reactor;
