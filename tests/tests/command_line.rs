@@ -291,6 +291,24 @@ fn a_closed_pipe_is_no_failure() {
     let _ = command.run().expect(0);
 }
 
+/// 1,024 descriptors, the usual soft limit, are not enough for a large container.
+#[test]
+fn a_topology_may_open_as_many_files_as_the_system_lets_it() {
+    let cluster = cluster!();
+    cluster.write("endless.yaml", ENDLESS);
+    let mut submit = cluster.egret(["submit", "endless.yaml"]);
+    let limited = cluster.command("prlimit").args(["--nofile=200:1000", "--"]);
+    let limited = limited.arg(submit.inner().get_program()).args(submit.inner().get_args());
+    let _ = limited.run().expect(0);
+    for process in cluster.processes() {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid)).unwrap();
+        let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let soft = files.split_whitespace().nth(3).unwrap();
+        assert_eq!(soft, "1000", "{process:?}");
+    }
+    let _ = cluster.egret(["kill", "endless"]).run().expect(0);
+}
+
 /// BR-059. The host's own name leads nowhere in a namespace of the test's own; needs the right to make one.
 #[test]
 fn a_host_name_that_does_not_resolve_is_nobodys_business() {

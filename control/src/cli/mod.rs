@@ -39,6 +39,7 @@ use clap::error::ErrorKind;
 use egret_dataplane::plan::Config;
 use failure::{Failure, Kind, Outcome};
 use output::Output;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error, &args),
     };
+    raise_file_limit();
     // An instance starts its own log, the same in a program that links the library.
     if !matches!(command, Command::Instance) {
         start_log(&global, command.is_role());
@@ -155,6 +157,14 @@ fn usage(error: &clap::Error, args: &[OsString]) -> ExitCode {
         let _ = error.print();
     }
     if is_help { ExitCode::SUCCESS } else { Kind::Usage.into() }
+}
+
+/// An executor has three descriptors for each process of its container, a stmgr two for each instance: the usual soft limit
+/// of 1,024 is for programs that call `select`. Children inherit what is set here.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it may not be raised, it is as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Logs go to stderr: a role's are caught by its executor; a command speaks only when something is wrong.

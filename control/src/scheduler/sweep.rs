@@ -6,6 +6,7 @@
 
 use crate::layout::{CONTAINER_ENV, RUNNER_PID_ENV, TOPOLOGY_ID_ENV};
 use egret_dataplane::ids::ContainerId;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -32,7 +33,7 @@ impl Process {
     /// When it may not be signalled.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         match pidfd_send_signal(&self.fd, signal) {
-            Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(Errno::SRCH) => Ok(()),
             other => Ok(other?),
         }
     }
@@ -93,25 +94,26 @@ pub fn clear_container(execution_id: &str, container: ContainerId, patience: Dur
     }
 }
 
-/// The process of this number, if it lives and belongs to the execution.
+/// The process of this number, if it lives and belongs to the execution, and can be looked at.
 #[must_use]
 pub fn process(execution_id: &str, pid: u32) -> Option<Process> {
     let mark = Mark { execution_id, container: None };
-    hold(&look(pid, mark)?, |row| row.marked, mark)
+    let row = look(pid, mark).ok()??;
+    hold(&row, |row| row.marked, mark).ok()?
 }
 
 fn find_marked(mark: Mark<'_>) -> io::Result<Vec<Process>> {
     let rows = table(mark)?;
     // A session's number is not given again while anyone is in it, so all who share it with a marked one belong to it.
-    // This process's own session is the user's shell, whatever is marked in it.
+    // This process's own session is the user's shell, whatever is marked in it. So is one whose leader lives and is not
+    // marked: an executor may not have left yet the session of whoever started it, and anybody can set a variable.
     let own = std::process::id();
     let own_session = rows.iter().find(|r| r.pid == own).map_or(0, |r| r.session);
-    // Of a single container more care is needed: its executor may not have left yet the session of whoever started it.
     let strange = |session: u32| rows.iter().any(|r| r.pid == session && !r.marked);
-    let whole = |r: &&Row| r.session != own_session && (mark.container.is_none() || !strange(r.session));
+    let whole = |r: &&Row| r.session != own_session && !strange(r.session);
     let sessions: BTreeSet<u32> = rows.iter().filter(|r| r.marked).filter(whole).map(|r| r.session).collect();
     let ours = |r: &Row| r.pid != own && (r.marked || sessions.contains(&r.session));
-    Ok(rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, mark)).collect())
+    rows.iter().filter(|r| ours(r)).filter_map(|row| hold(row, ours, mark).transpose()).collect()
 }
 
 /// The executions whose executors live and were started for this topology in this state: what finds the processes of one
@@ -120,15 +122,15 @@ fn find_marked(mark: Mark<'_>) -> io::Result<Vec<Process>> {
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn executions_of(state_url: &str, topology: &str) -> io::Result<BTreeSet<String>> {
-    Ok(process_ids()?.filter_map(|pid| execution_of(pid, state_url, topology)).collect())
+    process_ids()?.into_iter().filter_map(|pid| execution_of(pid, state_url, topology).transpose()).collect()
 }
 
-fn execution_of(pid: u32, state_url: &str, topology: &str) -> Option<String> {
+fn execution_of(pid: u32, state_url: &str, topology: &str) -> io::Result<Option<String>> {
     let folder = format!("/proc/{pid}");
     if !owned_by_this_user(&folder) {
-        return None;
+        return Ok(None);
     }
-    let command_line = fs::read(format!("{folder}/cmdline")).ok()?;
+    let command_line = seen(fs::read(format!("{folder}/cmdline")))?.unwrap_or_default();
     let args: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
     let option = |name: &str| args.windows(2).find(|pair| pair[0] == name.as_bytes()).map(|pair| pair[1]);
     let is_executor = args.get(1) == Some(&b"executor".as_slice());
@@ -136,10 +138,10 @@ fn execution_of(pid: u32, state_url: &str, topology: &str) -> Option<String> {
         || option("--state") != Some(state_url.as_bytes())
         || option("--topology") != Some(topology.as_bytes())
     {
-        return None;
+        return Ok(None);
     }
-    let environment = fs::read(format!("{folder}/environ")).ok()?;
-    variable(&environment, TOPOLOGY_ID_ENV).map(str::to_owned)
+    let environment = seen(fs::read(format!("{folder}/environ")))?.unwrap_or_default();
+    Ok(variable(&environment, TOPOLOGY_ID_ENV).map(str::to_owned))
 }
 
 /// Whether any process of the execution lives, this one aside.
@@ -169,7 +171,7 @@ pub fn own_children() -> io::Result<Vec<Process>> {
     let rows = table(nobody)?;
     let children = rows.iter().filter(|r| r.parent == own);
     // Whoever has this process as parent, also when looked at again, is no stranger.
-    Ok(children.filter_map(|row| hold(row, |again| again.parent == own, nobody)).collect())
+    children.filter_map(|row| hold(row, |again| again.parent == own, nobody).transpose()).collect()
 }
 
 /// The children of this process that have ended and are not reaped.
@@ -182,42 +184,58 @@ pub fn zombie_children() -> io::Result<Vec<u32>> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
         stat.as_deref().and_then(parse_stat).is_some_and(|(state, parent, _)| state == 'Z' && parent == own)
     };
-    Ok(process_ids()?.filter(is_zombie).collect())
+    Ok(process_ids()?.into_iter().filter(is_zombie).collect())
 }
 
 /// Takes hold of a process and looks at it again: between the first look and the hold, its number may have gone to
 /// another one.
-fn hold(row: &Row, ours: impl Fn(&Row) -> bool, mark: Mark<'_>) -> Option<Process> {
-    let fd = pidfd_open(Pid::from_raw(row.pid as i32)?, PidfdFlags::empty()).ok()?;
-    let again = look(row.pid, mark)?;
+fn hold(row: &Row, ours: impl Fn(&Row) -> bool, mark: Mark<'_>) -> io::Result<Option<Process>> {
+    let Some(number) = Pid::from_raw(row.pid as i32) else { return Ok(None) };
+    let Some(fd) = seen(pidfd_open(number, PidfdFlags::empty()).map_err(io::Error::from))? else {
+        return Ok(None);
+    };
+    let Some(again) = look(row.pid, mark)? else { return Ok(None) };
     let (pid, leads_session, container) = (row.pid, again.session == row.pid, again.container);
-    ours(&again).then_some(Process { pid, leads_session, container, fd })
+    Ok(ours(&again).then_some(Process { pid, leads_session, container, fd }))
 }
 
 fn table(mark: Mark<'_>) -> io::Result<Vec<Row>> {
-    Ok(process_ids()?.filter_map(|pid| look(pid, mark)).collect())
+    process_ids()?.into_iter().filter_map(|pid| look(pid, mark).transpose()).collect()
 }
 
-fn process_ids() -> io::Result<impl Iterator<Item = u32>> {
-    let entries = fs::read_dir("/proc")?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+fn process_ids() -> io::Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(ids)
+}
+
+/// What could not be looked at has ended, or is another user's; unless there is no descriptor left to look with.
+fn seen<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    let blind = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    match looked {
+        Ok(what) => Ok(Some(what)),
+        Err(error) if error.raw_os_error().is_some_and(|code| blind.contains(&code)) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// What a process is; `None` when it has ended or is another user's.
-fn look(pid: u32, mark: Mark<'_>) -> Option<Row> {
+fn look(pid: u32, mark: Mark<'_>) -> io::Result<Option<Row>> {
     let folder = format!("/proc/{pid}");
-    let stat = fs::read_to_string(format!("{folder}/stat")).ok()?;
-    let (state, parent, session) = parse_stat(&stat)?;
+    let stat = seen(fs::read_to_string(format!("{folder}/stat")))?;
+    let Some((state, parent, session)) = stat.as_deref().and_then(parse_stat) else { return Ok(None) };
     if matches!(state, 'Z' | 'X') || !owned_by_this_user(&folder) {
-        return None;
+        return Ok(None);
     }
-    let environment = fs::read(format!("{folder}/environ")).unwrap_or_default();
+    let environment = seen(fs::read(format!("{folder}/environ")))?.unwrap_or_default();
     let variable = |name: &str| variable(&environment, name);
     let container = variable(CONTAINER_ENV).and_then(|text| text.parse().ok()).map(ContainerId);
     let in_execution = variable(TOPOLOGY_ID_ENV) == Some(mark.execution_id) && !mark.execution_id.is_empty();
     let marked = in_execution && mark.container.is_none_or(|wanted| container == Some(wanted));
     let by_its_runner = variable(RUNNER_PID_ENV).is_some_and(|runner| runner == parent.to_string());
-    Some(Row { pid, parent, session, container, marked, by_its_runner })
+    Ok(Some(Row { pid, parent, session, container, marked, by_its_runner }))
 }
 
 fn owned_by_this_user(folder: &str) -> bool {
@@ -249,6 +267,16 @@ mod tests {
     fn a_process_name_with_brackets_does_not_confuse_the_parser() {
         assert_eq!(parse_stat("12 (a) Z 1 (b) S 3 4 5 6 7"), Some(('S', 3, 5)));
         assert_eq!(parse_stat("12"), None);
+    }
+
+    #[test]
+    fn without_descriptors_nobody_counts_as_gone() {
+        assert_eq!(seen(Ok(7)).unwrap(), Some(7));
+        assert_eq!(seen::<u32>(Err(io::ErrorKind::NotFound.into())).unwrap(), None);
+        assert_eq!(seen::<u32>(Err(Errno::SRCH.into())).unwrap(), None);
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            assert!(seen::<u32>(Err(errno.into())).is_err());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::processes::QUIET;
 use crate::support::{Seen, all_seen, log, one, seen, signal};
+use egret_control::scheduler::sweep;
 use egret_tests::{DEADLINE, cluster, wait_for};
 use rustix::process::Signal;
 use std::fs;
@@ -80,4 +81,21 @@ fn containers_go_on_while_their_state_is_away() {
     });
     let _ = cluster.egret(["kill", "quiet"]).run().expect(0);
     cluster.wait_until_clean(true);
+}
+
+/// Somebody whose session is not the topology's has a process of it in the session.
+#[test]
+fn a_session_is_not_the_topology_s_because_one_process_in_it_is() {
+    let cluster = cluster!();
+    let id = format!("{:08x}", std::process::id());
+    let script = format!("EGRET_TOPOLOGY_ID={id} sleep 600 & wait");
+    let shell = cluster.command("setsid").args(["sh", "-c", &script]).spawn();
+    let found = wait_for("the process to be found", DEADLINE, || {
+        let found = sweep::find(&id).unwrap();
+        (!found.is_empty()).then_some(found)
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_ne!(found[0].pid, shell.pid());
+    found[0].signal(Signal::KILL).unwrap();
+    let _ = shell.finish().expect(0);
 }
