@@ -1,13 +1,13 @@
 //! The `egret` command as a script sees it: exit statuses, JSON documents, what goes where.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use egret_tests::{Cluster, cluster};
+use egret_tests::{Cluster, Command, DEADLINE, cluster, wait_for};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Stdio;
 
 /// A spout that never ends, over two containers.
@@ -289,6 +289,58 @@ fn a_closed_pipe_is_no_failure() {
     let mut command = cluster.egret(["config"]);
     command.inner().stdout(Stdio::from(writer));
     let _ = command.run().expect(0);
+}
+
+/// Waits for the end of a command whose standard output is this pipe, of which nobody reads more than the first byte;
+/// `grow` makes it write more.
+fn ends_when_nobody_reads(mut command: Command, grow: impl Fn()) {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    command.inner().stdout(Stdio::from(writer));
+    let running = command.spawn();
+    reader.read_exact(&mut [0]).unwrap();
+    drop(reader);
+    wait_for("the command to end", DEADLINE, || {
+        grow();
+        running.has_ended().then_some(())
+    });
+    let _ = running.finish().expect(0);
+}
+
+/// `egret logs -f endless | head -1`, and likewise `egret top`.
+#[test]
+fn what_goes_on_for_ever_ends_when_nobody_reads() {
+    let cluster = cluster!();
+    cluster.write("endless.yaml", ENDLESS);
+    let _ = cluster.egret(["submit", "endless.yaml"]).run().expect(0);
+    let files = cluster.leftovers().files;
+    let log = files.iter().find(|file| file.ends_with("container-1/log-files/stmgr.log")).unwrap();
+    ends_when_nobody_reads(cluster.egret(["logs", "--follow", "endless", "stmgr-1"]), || {
+        File::options().append(true).open(log).unwrap().write_all(b"one line more\n").unwrap();
+    });
+    ends_when_nobody_reads(cluster.egret(["top", "endless", "--delay", "0.1"]), || ());
+    let _ = cluster.egret(["kill", "endless"]).run().expect(0);
+}
+
+/// Such a name fits no file.
+#[test]
+fn a_name_that_is_too_long_is_absent() {
+    let cluster = cluster!();
+    for name in ["x".repeat(201), "x".repeat(100_000)] {
+        for command in ["status", "metrics", "plan", "logs", "kill"] {
+            fails_with(&cluster, &[command, &name], 3, "absent");
+        }
+    }
+}
+
+#[test]
+fn a_patience_without_end_is_one() {
+    let cluster = cluster!();
+    cluster.write("endless.yaml", ENDLESS);
+    let _ = cluster.egret(["submit", "endless.yaml"]).run().expect(0);
+    let all = u64::MAX.to_string();
+    let killed = cluster.egret(["kill", "endless", "--json", "--timeout", &all]).run().expect(0).json();
+    assert_eq!(killed["forced"], false);
+    cluster.wait_until_clean(true);
 }
 
 /// 1,024 descriptors, the usual soft limit, are not enough for a large container.

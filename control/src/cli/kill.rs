@@ -21,7 +21,7 @@ pub(crate) fn run(context: &Context, name: &str, timeout_s: u64) -> Outcome {
     if !exists(&state, name)? {
         return Err(absent());
     }
-    let _lock = start::lock(&state, name)?;
+    let _lock = start::lock(context.output, &state, name)?;
     // Somebody may have removed it while this waited.
     if !exists(&state, name)? {
         return Err(absent());
@@ -100,10 +100,11 @@ fn wait_for_end(
     patience: Duration,
     has_tmaster: impl Fn() -> bool,
 ) -> Result<bool, Failure> {
-    let deadline = Instant::now() + patience;
+    // One that is too far away to be told is none.
+    let deadline = Instant::now().checked_add(patience);
     let mut tmaster_seen = Instant::now();
     while scheduler.is_alive(record).map_err(Failure::failed)? {
-        if Instant::now() >= deadline {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(false);
         }
         if has_tmaster() {

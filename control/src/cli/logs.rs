@@ -1,7 +1,7 @@
 //! `egret logs`: what the processes of a topology wrote, also when it has ended and was not a run.
 
 use super::failure::{Failure, Kind, Outcome};
-use super::output::write;
+use super::output::{Audience, write};
 use super::{Context, check_name};
 use crate::layout::WorkDir;
 use crate::logs::{self, LogFile};
@@ -46,12 +46,13 @@ pub(crate) fn run(context: &Context, name: &str, wanted: &Wanted<'_>) -> Outcome
     let titled = found.len() > 1;
     let mut followed = Vec::new();
     for log in found {
-        if titled {
-            write(title(&log).as_bytes())?;
-        }
         // Opened before it is shown, so that nothing is missed between the two.
         let followed_log = Followed::open(&log);
-        write(&contents(&log, wanted.tail)?)?;
+        let mut text = if titled { title(&log).into_bytes() } else { Vec::new() };
+        text.extend(contents(&log, wanted.tail)?);
+        if write(&text)? == Audience::HasLeft {
+            return Ok(());
+        }
         followed.push(followed_log);
     }
     if wanted.follow { follow(&mut followed, titled, execution.as_ref()) } else { Ok(()) }
@@ -156,7 +157,7 @@ fn read_some(file: Option<&mut File>) -> Vec<u8> {
     bytes
 }
 
-/// Shows what is added, until no process of the execution is left.
+/// Shows what is added, until no process of the execution is left, or nobody reads it any more.
 fn follow(logs: &mut [Followed], titled: bool, execution: Option<&Execution>) -> Outcome {
     let mut shown_last = logs.len().checked_sub(1);
     loop {
@@ -164,16 +165,18 @@ fn follow(logs: &mut [Followed], titled: bool, execution: Option<&Execution>) ->
         let alive = execution.is_some_and(|execution| sweep::any(&execution.id).unwrap_or(false));
         let mut quiet = true;
         for (i, log) in logs.iter_mut().enumerate() {
-            let text = log.added();
+            let mut text = log.added();
             if text.is_empty() {
                 continue;
             }
             quiet = false;
             if titled && shown_last != Some(i) {
-                write(format!("\n{}", log.title).as_bytes())?;
+                text.splice(..0, format!("\n{}", log.title).into_bytes());
             }
             shown_last = Some(i);
-            write(&text)?;
+            if write(&text)? == Audience::HasLeft {
+                return Ok(());
+            }
         }
         if quiet && !alive {
             return Ok(());

@@ -33,7 +33,7 @@ mod top;
 mod validate;
 
 use crate::layout::Home;
-use crate::state::{Execution, State, StateError};
+use crate::state::{Execution, NAME_MAX_BYTES, State, StateError};
 use args::{Command, Global};
 use clap::error::ErrorKind;
 use egret_dataplane::plan::Config;
@@ -193,7 +193,8 @@ fn start_log(global: &Global, is_role: bool) {
 /// Reads the name of a topology: what cannot be one is in no cluster.
 fn check_name(context: &Context, name: &str) -> Outcome {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
+    let fits = (1..=NAME_MAX_BYTES).contains(&name.len());
+    if !fits || name.starts_with('.') || !name.chars().all(allowed) {
         return Err(Failure::absent(name, context.global.cluster()));
     }
     Ok(())

@@ -14,6 +14,16 @@ pub(crate) struct Output {
     quiet: bool,
 }
 
+/// Who reads stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Audience {
+    /// Somebody may.
+    Reads,
+    /// Nobody does any more.
+    HasLeft,
+}
+
 impl Output {
     pub(crate) fn new(global: &Global) -> Self {
         Self { json: global.json, quiet: global.quiet }
@@ -21,14 +31,14 @@ impl Output {
 
     /// Prints a result: `value` with `--json`, otherwise what `text` makes.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Outcome {
-        if !self.json {
-            return print(&text());
-        }
-        let document = serde_json::to_string_pretty(value);
-        print(
-            &document
-                .map_err(|error| Failure::failed(format!("cannot print the result as JSON: {error}")))?,
-        )
+        let text = if self.json {
+            serde_json::to_string_pretty(value)
+                .map_err(|error| Failure::failed(format!("cannot print the result as JSON: {error}")))?
+        } else {
+            text()
+        };
+        // A result is printed last of all, whoever reads it.
+        print(&text).map(drop)
     }
 
     /// Tells a person something that is no result.
@@ -45,19 +55,19 @@ impl Output {
 }
 
 /// Prints a line, or several, to stdout.
-pub(crate) fn print(text: &str) -> Outcome {
+pub(crate) fn print(text: &str) -> Result<Audience, Failure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     write(format!("{text}{end}").as_bytes())
 }
 
-/// Writes to stdout. A reader that has gone away (`egret list | head -1`) is no failure.
-pub(crate) fn write(bytes: &[u8]) -> Outcome {
+/// Writes to stdout. A reader that has gone away (`egret list | head -1`) is no failure, but an end to what goes on for
+/// ever.
+pub(crate) fn write(bytes: &[u8]) -> Result<Audience, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(Audience::Reads),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Audience::HasLeft),
+        Err(error) => Err(Failure::failed(format!("cannot write to stdout: {error}"))),
     }
 }
 

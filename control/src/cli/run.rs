@@ -28,23 +28,33 @@ pub(crate) fn run(context: &Context, source: &Source) -> Outcome {
     if matches!(ending, Ending::Final(_)) {
         follow::await_executors(&mut started);
     }
-    let removed = started.remove();
+    let removed = started.remove(context.output);
     progress.finish();
     let summary = Summary::new(&started.topology, &ending, begun.elapsed().as_secs_f64());
     summary.show(context.output, &ending)?;
-    removed?;
+    let judged = judge(ending);
+    // The summary is the one document, so this is none.
+    removed.map_err(|failure| {
+        complain(&format!("error: {}", failure.message));
+        Failure::shown(failure.kind)
+    })?;
+    judged
+}
+
+/// What the topology's end means for the command, after it was said.
+fn judge(ending: Ending) -> Outcome {
     match ending {
         Ending::Interrupted => Err(Failure::shown(Kind::Interrupted)),
         Ending::Failed(reason) => {
             complain(&format!("error: {reason}"));
             Err(Failure::shown(Kind::Failed))
         }
-        Ending::Reached(status) | Ending::Final(status) => judge(&status),
+        Ending::Reached(status) | Ending::Final(status) => judge_status(&status),
     }
 }
 
 /// The exit status that a last status means.
-fn judge(status: &TopologyStatus) -> Outcome {
+fn judge_status(status: &TopologyStatus) -> Outcome {
     match status.state {
         TopologyState::Completed => Ok(()),
         TopologyState::Interrupted => Err(Failure::shown(Kind::Interrupted)),

@@ -6,13 +6,14 @@
 
 use super::Context;
 use super::failure::{Failure, Kind};
+use super::output::Output;
 use super::validate::pack;
 use crate::executor;
 use crate::layout::WorkDir;
 use crate::scheduler::{
     self, LaunchRequest, LaunchedExecutor, Revival, ReviveError, Scheduler, SchedulerRecord,
 };
-use crate::state::{Execution, ExecutionMode, State};
+use crate::state::{Ephemeral, Execution, ExecutionMode, State, StateError};
 use egret_dataplane::ids::ContainerId;
 use egret_dataplane::net::handshake::Secret;
 use egret_dataplane::plan::{PackingPlan, Topology};
@@ -181,9 +182,9 @@ impl Started {
     ///
     /// # Errors
     /// When something is left, with what it is.
-    pub(crate) fn remove(&self) -> Result<(), Failure> {
-        let _lock = self.state.lock(&self.topology.name, LOCK_PATIENCE)?;
+    pub(crate) fn remove(&self, output: Output) -> Result<(), Failure> {
         let name = &self.topology.name;
+        let _lock = lock(output, &self.state, name)?;
         // Once the name is free, it may be another execution's by now.
         if self.state.execution(name)?.is_some_and(|present| present.id != self.execution.id) {
             return end(self.scheduler.as_ref(), &self.execution, &self.record);
@@ -216,9 +217,16 @@ fn end(scheduler: &dyn Scheduler, execution: &Execution, record: &SchedulerRecor
         .map_err(|error| Failure::failed(format!("cannot remove {}: {error}", execution.work_dir.display())))
 }
 
-/// Takes the lock of a topology that is to be ended.
-pub(crate) fn lock(state: &State, name: &str) -> Result<crate::state::Ephemeral, Failure> {
-    Ok(state.lock(name, LOCK_PATIENCE)?)
+/// Takes the lock of a topology that is to be ended. Where it cannot be written, as on a full disk, that is said, and the
+/// topology is ended all the same.
+pub(crate) fn lock(output: Output, state: &State, name: &str) -> Result<Option<Ephemeral>, Failure> {
+    match state.lock(name, LOCK_PATIENCE) {
+        Err(error @ StateError::Io { .. }) => {
+            output.note(format!("{name} is ended without its lock, which cannot be had: {error}"));
+            Ok(None)
+        }
+        lock => Ok(Some(lock?)),
+    }
 }
 
 /// A record that finds an execution's processes by its id alone.

@@ -31,12 +31,16 @@ pub(crate) fn run(context: &Context, source: &Source, timeout_s: u64) -> Outcome
         }
         Ending::Final(status) => {
             let state = state_word(status.state);
-            undo(&started, &Failure::failed(format!("{name} was {state} before every task ran")))
+            undo(context, &started, &Failure::failed(format!("{name} was {state} before every task ran")))
         }
-        Ending::Failed(reason) => undo(&started, &Failure::failed(format!("{name} did not start: {reason}"))),
-        Ending::Interrupted => {
-            undo(&started, &Failure::new(Kind::Interrupted, format!("{name} was not started: interrupted")))
+        Ending::Failed(reason) => {
+            undo(context, &started, &Failure::failed(format!("{name} did not start: {reason}")))
         }
+        Ending::Interrupted => undo(
+            context,
+            &started,
+            &Failure::new(Kind::Interrupted, format!("{name} was not started: interrupted")),
+        ),
     }
 }
 
@@ -58,8 +62,8 @@ fn show(context: &Context, started: &Started, status: &TopologyStatus) -> Outcom
 }
 
 /// Removes what was started, and says where the logs of the attempt are.
-fn undo(started: &Started, failure: &Failure) -> Outcome {
-    let removed = started.remove();
+fn undo(context: &Context, started: &Started, failure: &Failure) -> Outcome {
+    let removed = started.remove(context.output);
     let logs = format!("its logs are in {}", started.execution.work_dir.display());
     let left = removed.err().map(|error| format!("\nand it could not be removed: {}", error.message));
     let message = format!("{}; {logs}{}", failure.message, left.unwrap_or_default());

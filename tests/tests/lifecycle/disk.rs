@@ -5,6 +5,8 @@ use crate::support::{Seen, all_seen, one, seen, signal};
 use egret_tests::{Cluster, Command, DEADLINE, cluster, wait_for};
 use rustix::process::Signal;
 use std::fs;
+use std::io::Read;
+use std::process::Stdio;
 
 /// The command, started by a shell that first does as `script` says.
 fn after(cluster: &Cluster, script: &str, mut command: Command) -> Command {
@@ -35,6 +37,23 @@ fn an_executor_whose_log_cannot_grow_goes_on() {
     cluster.wait_until_clean(true);
 }
 
+#[test]
+fn kill_needs_no_room_on_the_disk() {
+    let cluster = cluster!();
+    cluster.write("quiet.yaml", QUIET);
+    let _ = cluster.egret(["submit", "quiet.yaml"]).run().expect(0);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut kill = after(&cluster, "trap '' XFSZ; ulimit -f 0", cluster.egret(["kill", "quiet"]));
+    kill.inner().stdout(Stdio::from(writer.try_clone().unwrap())).stderr(Stdio::from(writer));
+    let finished = kill.run();
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert_eq!(finished.code(), 0, "{said}");
+    assert!(said.contains("without its lock") && said.contains("quiet is killed"), "{said}");
+    assert!(cluster.processes().is_empty(), "{}", cluster.leftovers());
+    cluster.wait_until_clean(true);
+}
+
 /// What goes wrong once an executor has its container is not left to a log that vanishes with the run.
 #[test]
 fn a_run_says_why_an_executor_cannot_set_up_its_container() {
@@ -50,4 +69,21 @@ fn a_run_says_why_an_executor_cannot_set_up_its_container() {
     let finished = run.finish().expect(1);
     assert!(finished.stderr.contains("cannot note this start"), "{finished}");
     cluster.wait_until_clean(false);
+}
+
+/// The command's document is one, and its exit status that of the failure.
+#[test]
+fn a_run_that_cannot_clean_up_prints_one_document() {
+    let cluster = cluster!();
+    cluster.write("quiet.yaml", QUIET);
+    let run = cluster.egret(["run", "--json", "quiet.yaml"]).spawn();
+    let _ = cluster.wait_until("quiet", "running");
+    let state = cluster.home().join("state/local");
+    fs::rename(&state, state.with_extension("aside")).unwrap();
+    fs::write(&state, "no folder").unwrap();
+    run.signal(Signal::INT);
+    let finished = run.finish().expect(4);
+    assert_eq!(finished.json()["state"], "interrupted");
+    assert!(finished.stderr.contains("error: state"), "{finished}");
+    assert!(cluster.processes().is_empty(), "{}", cluster.leftovers());
 }

@@ -9,7 +9,7 @@ use super::failure::{Failure, Outcome};
 use super::interrupts::{Interrupts, Wish};
 use super::link::Link;
 use super::metrics::{ANSWER_LIMIT, silent};
-use super::output::print;
+use super::output::{Audience, print};
 use super::{Context, check_name, follow};
 use frame::{Frame, Sample};
 use screen::Screen;
@@ -47,8 +47,8 @@ pub(crate) fn run(context: &Context, name: &str, delay_s: f64, count: Option<u64
             before.at = Instant::now();
             continue;
         };
-        view.show(Frame::between(&before, &now))?;
-        if follow::is_final(now.status.state) {
+        let audience = view.show(Frame::between(&before, &now))?;
+        if audience == Audience::HasLeft || follow::is_final(now.status.state) {
             return Ok(());
         }
         (before, drawn) = (now, drawn + 1);
@@ -96,9 +96,9 @@ impl View {
         }
     }
 
-    fn show(&mut self, frame: Frame) -> Outcome {
+    fn show(&mut self, frame: Frame) -> Result<Audience, Failure> {
         match self {
-            Self::Screen(screen) => screen.draw(frame),
+            Self::Screen(screen) => screen.draw(frame).map(|()| Audience::Reads),
             Self::Text => print(&format!("{}\n", frame.text())),
         }
     }
