@@ -126,6 +126,35 @@ fn trees_whose_acks_wait_for_a_busy_spout_do_not_time_out() {
     assert_eq!((numbers.acked, numbers.failed, numbers.timed_out), (10, 0, 0));
 }
 
+/// One number, and then nothing for longer than there is time.
+struct Once {
+    done: bool,
+}
+
+impl Spout for Once {
+    type Id = ();
+
+    fn next_tuple(&mut self, out: &mut SpoutCollector<()>) -> egret::Result<Next> {
+        if !std::mem::replace(&mut self.done, true) {
+            out.emit(&Number { n: 1 }).untracked()?;
+        }
+        Ok(Next::Wait(Duration::MAX))
+    }
+}
+
+#[test]
+fn a_spout_may_wait_for_ever() {
+    let collected = Collected::new();
+    let mut t = TopologyBuilder::new("once");
+    t.spout("numbers", 1, || Once { done: false }).emits::<Number>();
+    t.basic_bolt("out", 1, collected.sink()).shuffle("numbers");
+    let mut cluster = LocalCluster::new(t, 1).unwrap();
+    cluster.run_for(Duration::from_secs(5));
+    assert_eq!((cluster.counted("numbers").emitted, collected.sorted().len()), (1, 1));
+    cluster.drain();
+    cluster.run_until_complete().unwrap();
+}
+
 /// A bolt that takes 10 ms for each tuple and counts its ticks.
 struct Ticking {
     ticks: Arc<AtomicU64>,
